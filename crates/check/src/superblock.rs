@@ -1,14 +1,14 @@
 //! Which superblock holds, and whether the other slots are as they must be (SPEC section 2).
 
-mod grown;
+mod searched;
 
 use crate::finding::Finding;
 use crate::report::Sink;
 use crate::{Image, Page, is_zero};
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, INCOMPAT_GROWN, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX,
-    PAGES_MIN, RO_COMPAT_KNOWN, RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
+    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN,
+    RO_COMPAT_KNOWN, RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, history, map};
 
@@ -33,6 +33,7 @@ struct Slot {
     slot: usize,
     page: u64,
     content: Content,
+    is_placed: bool,
 }
 
 impl Slot {
@@ -86,28 +87,66 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
     Some(Box::new(*newest))
 }
 
-/// Reads the four slots. Where they are depends on N: what page 0 says, torn or not, else the device's size (S-2.1). Of a pool that
-/// has grown neither is left when page 0 is gone (S-2.15).
+/// Reads the four slots where a superblock stands in its place: where a mount looks, or by a search (S-2.25).
 fn read_slots(image: &dyn Image) -> Vec<Slot> {
-    let device = image.pages();
-    let told = told_pages(image).unwrap_or(device);
-    let mut places = vec![told, device];
-    places.dedup();
-    let mut found = places.into_iter().map(|pages| read_all(image, pages));
-    let is_whole = |slots: &Vec<Slot>| {
-        slots
-            .iter()
-            .any(|s| matches!(s.content, Content::Broken(_) | Content::Cut(_) | Content::Valid(_)))
-    };
-    let first = found.next().unwrap_or_default();
-    let found = match is_whole(&first) {
-        true => first,
-        false => found.next().filter(is_whole).unwrap_or(first),
-    };
-    if found.iter().any(|slot| slot.valid().is_some()) {
-        return found;
+    let mut found = Vec::new();
+    for pages in numbers(image) {
+        let slots = read_all(image, pages);
+        if slots.iter().any(|slot| slot.is_placed) {
+            return slots;
+        }
+        if found.is_empty() {
+            found = slots;
+        }
     }
-    grown::slots_by(image).map_or(found, |pages| read_all(image, pages))
+    searched::slots_by(image).map_or(found, |pages| read_all(image, pages))
+}
+
+/// The numbers of pages by which a mount looks for the slots, in its order: the one that page 0 tells, torn or not, the device's size,
+/// and what a damaged page 0 would tell if one bit of it were the other way (S-2.26).
+fn numbers(image: &dyn Image) -> Vec<u64> {
+    let device = image.pages();
+    let first = First::of(image);
+    let mut numbers: Vec<u64> = first.as_ref().map(First::slots_by).into_iter().collect();
+    numbers.push(device);
+    if let Some(damaged) = first.filter(|first| !first.is_whole) {
+        numbers.extend(damaged.with_one_bit_turned().filter(|pages| *pages <= device));
+    }
+    numbers.retain(|pages| (PAGES_MIN..=PAGES_MAX).contains(pages));
+    numbers
+}
+
+/// Page 0, if it begins as a superblock but for one bit at most.
+struct First {
+    sb: Superblock,
+    is_whole: bool,
+}
+
+impl First {
+    fn of(image: &dyn Image) -> Option<First> {
+        let mut bytes = [0; PAGE];
+        image.read(0, &mut bytes).ok()?;
+        let sb = Superblock::read_from_bytes(&bytes).ok()?;
+        let is_whole = crc64::full(&bytes[..CRC_OFFSET]) == sb.crc.get();
+        let wrong: u32 = (0..6).map(|at| (sb.magic[at] ^ MAGIC[at]).count_ones()).sum();
+        (wrong <= 1).then_some(First { sb, is_whole })
+    }
+
+    fn slots_by(&self) -> u64 {
+        self.sb.slots_by()
+    }
+
+    /// What it would tell if one bit of either number were the other way.
+    fn with_one_bit_turned(self) -> impl Iterator<Item = u64> {
+        (0..64).flat_map(move |bit| {
+            let (mut made, mut pages) = (self.sb, self.sb);
+            pages.pages = (pages.pages.get() ^ 1 << bit).into();
+            if bit < 32 {
+                made.made_pages = (made.made_pages.get() ^ 1 << bit).into();
+            }
+            [made.slots_by(), pages.slots_by()]
+        })
+    }
 }
 
 /// The four slots of a pool that was made with so many pages.
@@ -117,18 +156,9 @@ fn read_all(image: &dyn Image, pages: u64) -> Vec<Slot> {
         .collect()
 }
 
-/// Whether page 0 tells where the slots of a pool lie that has grown, which nothing else does for a mount (S-2.15).
+/// Whether a mount finds the slots (S-2.25).
 pub(crate) fn tells_slots(image: &dyn Image, sb: &Superblock) -> bool {
-    sb.incompat.get() & INCOMPAT_GROWN == 0 || told_pages(image) == Some(sb.slots_by())
-}
-
-/// N as page 0 tells it, whatever its checksum.
-fn told_pages(image: &dyn Image) -> Option<u64> {
-    let mut bytes = [0; PAGE];
-    image.read(0, &mut bytes).ok()?;
-    let sb = Superblock::read_from_bytes(&bytes).ok()?;
-    let pages = sb.slots_by();
-    (sb.magic[..6] == MAGIC[..6] && (PAGES_MIN..=PAGES_MAX).contains(&pages)).then_some(pages)
+    numbers(image).contains(&sb.slots_by())
 }
 
 fn read_slot(image: &dyn Image, device: u64, slot: usize, pages: u64) -> Slot {
@@ -139,7 +169,24 @@ fn read_slot(image: &dyn Image, device: u64, slot: usize, pages: u64) -> Slot {
         Ok(()) => parse(&bytes, slot, page, device),
         Err(_) => Content::None,
     };
-    Slot { slot, page, content }
+    let is_placed = is_placed(&bytes, &content, pages);
+    Slot {
+        slot,
+        page,
+        content,
+        is_placed,
+    }
+}
+
+/// Whether something with a right CRC stands there that says itself that `pages` place the slots; where those of another version lie
+/// nobody knows here.
+fn is_placed(bytes: &Page, content: &Content, pages: u64) -> bool {
+    let told = match content {
+        Content::Empty | Content::None => return false,
+        Content::Valid(sb) => Ok(**sb),
+        Content::Broken(_) | Content::Cut(_) => Superblock::read_from_bytes(bytes),
+    };
+    told.is_ok_and(|sb| sb.version.get() != VERSION || sb.slots_by() == pages)
 }
 
 fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {

@@ -8,7 +8,7 @@ use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::blockmap::{LOST, PageEntry, UNWRITTEN, WRITTEN};
 use keepfs_format::inode::{self, BODY_DIRECT};
 use keepfs_format::map::{self, MapEntry};
-use keepfs_format::superblock::{CLEAN, INCOMPAT_GROWN};
+use keepfs_format::superblock::{CLEAN, INCOMPAT_GROWN, Superblock};
 use keepfs_format::{IntoBytes, Kind, MetaId, PAGE, Space};
 
 const DATA: Options = Options {
@@ -1148,6 +1148,57 @@ fn directory_entries() {
 fn refill(b: &mut Builder, entries: &[crate::builder::Entry<'_>]) {
     b.at(LEAF_DIR)[32..].fill(0);
     crate::builder::fill_leaf(b.at(LEAF_DIR), entries);
+}
+
+/// S-2.26: a bit of page 0 that is wrong, in either number of pages too, is a bad copy of a superblock and nothing else, whether the
+/// pool has its whole device or less.
+#[test]
+fn a_wrong_bit_of_page_0() {
+    let built = sample::pool_with_log().build();
+    let whole = walk(&built.bytes, &DATA).findings;
+    let fields = [
+        core::mem::offset_of!(Superblock, pages),
+        core::mem::offset_of!(Superblock, made_pages),
+    ];
+    for more in [0, 77, 3 * PAGES as usize] {
+        let mut bytes = built.bytes.clone();
+        bytes.resize((PAGES as usize + more) * PAGE, 0);
+        for byte in fields
+            .into_iter()
+            .flat_map(|field| field..field + 4)
+            .chain([0, 5, 40, PAGE - 1])
+        {
+            for bit in 0..8 {
+                let mut bytes = bytes.clone();
+                bytes[byte] ^= 1 << bit;
+                let mut found = walk(&bytes, &DATA).findings;
+                found.retain(|finding| {
+                    use Finding::{SuperblockCopy, SuperblockOld, SuperblockOlder};
+                    !matches!(
+                        finding,
+                        SuperblockCopy { page: 0, .. }
+                            | SuperblockOld { page: 0, .. }
+                            | SuperblockOlder { page: 0, .. }
+                    )
+                });
+                assert_eq!(found, whole, "bit {bit} of byte {byte}, {more} pages more");
+            }
+        }
+    }
+}
+
+/// S-2.25: a pool that has less than its device is found without page 0, and repair writes that anew; of two the newer one.
+#[test]
+fn page_0_of_a_pool_that_is_shorter_than_its_device() {
+    let mut built = sample::pool_with_log().build();
+    built.bytes.resize((PAGES as usize + 100) * PAGE, 0);
+    let mut bytes = built.bytes.clone();
+    bytes[..PAGE].fill(0);
+    let found = walk(&bytes, &DATA).findings;
+    assert!(found.contains(&Finding::SuperblockFirst {}), "{found:?}");
+    let plan = plan(&bytes.as_slice()).unwrap();
+    assert!(plan.writes.iter().any(|write| write.page == 0));
+    assert_eq!(plan.after.errors().count(), 0);
 }
 
 /// S-2.25: the others of a grown pool are found where its first size put them, and repair writes page 0 anew.

@@ -44,6 +44,8 @@ struct Slot {
     number: usize,
     page: u64,
     content: Content,
+    /// Whether something with a right checksum stands there that itself says that the slots lie so.
+    is_placed: bool,
 }
 
 /// The newest superblock (S-2.3). Errors: there is none, or it must not be used.
@@ -179,21 +181,39 @@ fn nothing(device: &dyn Device, slots: &[Slot]) -> String {
     }
 }
 
-/// The four slots, where the number of pages that page 0 tells puts them, else where the device's size does (S-2.1).
+/// The four slots, where a number of pages puts them by which a superblock stands in its place (S-2.26).
 fn read_slots(device: &dyn Device) -> Vec<Slot> {
-    let told = told_pages(device);
     let read = |pages: u64| {
-        (0..SLOTS)
-            .map(|slot| read_slot(device, slot, pages))
-            .collect::<Vec<Slot>>()
+        let slots = (0..SLOTS).map(|slot| read_slot(device, slot, pages));
+        slots.collect::<Vec<Slot>>()
     };
-    let slots = read(told.unwrap_or(device.pages()));
-    let found = |slot: &Slot| matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
-    if told.is_none() || slots.iter().any(found) {
-        return slots;
+    let is_placed = |slots: &Vec<Slot>| slots.iter().any(|slot| slot.is_placed);
+    let mut places = places(device).map(read);
+    let first = places.next().unwrap_or_default();
+    match is_placed(&first) {
+        true => first,
+        false => places.find(is_placed).unwrap_or(first),
     }
-    // What page 0 tells leads nowhere.
-    read(device.pages())
+}
+
+/// The numbers of pages that may place the slots: the one that page 0 tells, the device's, and if page 0 is damaged those that it
+/// would tell with one bit turned round (S-2.26).
+fn places(device: &dyn Device) -> impl Iterator<Item = u64> {
+    let size = device.pages();
+    let first = first_page(device);
+    let is_damaged = first.is_some_and(|(_, is_whole)| !is_whole);
+    let told = first.map(|(sb, _)| sb.slots_by());
+    let turned = first.filter(|_| is_damaged).into_iter().flat_map(|(sb, _)| {
+        let (pages, made) = (sb.pages.get(), sb.made_pages.get());
+        let of = move |pages: u64, made: u32| if made == 0 { pages } else { u64::from(made) };
+        let by_made = (0..u32::BITS).map(move |bit| of(pages, made ^ 1 << bit));
+        by_made.chain((0..u64::BITS).map(move |bit| of(pages ^ 1 << bit, made)))
+    });
+    let all = told.into_iter().chain([size]).chain(turned);
+    all.enumerate()
+        .filter(move |(at, pages)| *at < 2 || *pages <= size)
+        .map(|(_, pages)| pages)
+        .filter(|pages| (PAGES_MIN..=PAGES_MAX).contains(pages))
 }
 
 /// The pages on which valid superblocks of a pool stand that has, or had, the whole device.
@@ -203,14 +223,18 @@ pub fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
     slots.filter(is_one).map(|slot| slot.page).collect()
 }
 
-/// The number of pages by which page 0 says that the slots are placed: it is the same in every superblock of a pool and told in one
-/// sector, so that a torn one tells it too (S-2.1, S-2.15).
-fn told_pages(device: &dyn Device) -> Option<u64> {
+/// What page 0 holds if that begins as a superblock (one bit may be turned round), and whether its checksum is right. The number of pages by which the slots are
+/// placed is the same in every superblock of a pool and told in one sector, so that a torn one tells it too (S-2.26, S-2.15).
+fn first_page(device: &dyn Device) -> Option<(Superblock, bool)> {
     let mut bytes = [0; PAGE];
     device.read(PageNo(0), &mut bytes).ok()?;
     let sb = Superblock::read_from_bytes(&bytes).ok()?;
-    let pages = sb.slots_by();
-    (sb.magic[..6] == MAGIC[..6] && (PAGES_MIN..=PAGES_MAX).contains(&pages)).then_some(pages)
+    let is_whole = crc64::full(&bytes[..CRC_OFFSET]) == sb.crc.get();
+    let turned = sb.magic[..6]
+        .iter()
+        .zip(MAGIC)
+        .map(|(found, right)| (found ^ right).count_ones());
+    (turned.sum::<u32>() <= 1).then_some((sb, is_whole))
 }
 
 fn read_slot(device: &dyn Device, number: usize, pages: u64) -> Slot {
@@ -224,7 +248,19 @@ fn read_slot(device: &dyn Device, number: usize, pages: u64) -> Slot {
             Err(e) => Content::Unreadable(e.to_string()),
         }
     };
-    Slot { number, page, content }
+    let is_placed = match content {
+        Content::None | Content::Damaged | Content::Unreadable(_) => false,
+        // Where another version has its slots nobody knows here.
+        Content::Valid(_) | Content::Refused { .. } => {
+            Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.version.get() != VERSION || sb.slots_by() == pages)
+        }
+    };
+    Slot {
+        number,
+        page,
+        content,
+        is_placed,
+    }
 }
 
 /// What the bytes of a slot are worth. The places of magic, version, generation and checksum are those of every

@@ -51,6 +51,41 @@ fn the_newest_is_chosen() {
     assert_eq!(chosen(&image), Ok(4));
 }
 
+/// S-2.26: whichever bit of page 0 is turned round, the pool is found by another slot: where it has its whole device, where it has less,
+/// and where it has grown; with numbers of pages too of which one bit hardly moves the slots.
+#[test]
+fn a_wrong_bit_of_page_0_costs_nothing() {
+    for made in [PAGES, PAGES + 2, PAGES + 3] {
+        for (pages, device) in [
+            (made, made),
+            (made, 2 * made),
+            (made, 5 * made + 3),
+            (made + 500, made + 500),
+        ] {
+            let mut image = Image::new(device);
+            for (slot, generation) in [(0, 4), (1, 5), (2, 4), (3, 5)] {
+                let mut sb = superblock(generation);
+                sb.pages = pages.into();
+                if pages > made {
+                    sb.made_pages = (made as u32).into();
+                    sb.incompat |= keepfs_format::superblock::INCOMPAT_GROWN;
+                }
+                image.change(PageNo(slot_page(slot, made)), |page| *page = *superblock_bytes(&sb));
+            }
+            assert_eq!(chosen(&image), Ok(5));
+            for bit in (0..8 * 512).chain(8 * PAGE - 64..8 * PAGE) {
+                let mut image = image.clone();
+                image.change(PageNo(0), |page| page[bit / 8] ^= 1 << (bit % 8));
+                assert_eq!(
+                    chosen(&image),
+                    Ok(5),
+                    "bit {bit}, {made} pages, then {pages}, of {device}"
+                );
+            }
+        }
+    }
+}
+
 /// S-2.1: a superblock in a slot not of its generation is invalid; if it is newer than all that are valid, nobody knows
 /// what state the pool is in.
 #[test]
