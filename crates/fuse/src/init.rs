@@ -11,8 +11,10 @@ use crate::protocol::{MAJOR, MINOR, MINOR_MIN};
 /// locking itself), `AUTO_INVAL_DATA` (we are the only owner of the data and say when it changes), `ATOMIC_O_TRUNC`
 /// (the truncation would come with the open, before the kernel finds that the file is being executed: `ETXTBSY`, and
 /// the program dead; without it SETATTR follows that check), `NO_OPEN_SUPPORT` (opens check the immutable and
-/// append-only flags), `ASYNC_DIO` (an asynchronous direct write leaves pages of before in the page cache, S-20.8), `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (it turns on the kernel's
-/// cache of whole listings, whose gain is not measured yet), `CREATE_SUPP_GROUP` (S-20.27), splicing, passthrough, submounts, security contexts.
+/// append-only flags), `ASYNC_DIO` (an asynchronous direct write leaves pages of before in the page cache, S-20.8),
+/// `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (what a handle of a directory tells would be gone,
+/// S-16.9), `CREATE_SUPP_GROUP`
+/// (S-20.27), splicing, passthrough, submounts, security contexts.
 const ALWAYS: u64 = ASYNC_READ
     | EXPORT_SUPPORT
     | BIG_WRITES

@@ -2,9 +2,10 @@
 
 use super::request::Request;
 use super::{Dispatcher, Handled};
-use crate::protocol::align8;
+use crate::config::CacheMode;
 use crate::protocol::reply::{Dirent, EntryOut, OpenOut};
 use crate::protocol::request::{OpenIn, ReadIn};
+use crate::protocol::{align8, flags};
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{DirEntry, Errno, FileKind};
 
@@ -20,9 +21,17 @@ impl Dispatcher {
         if self.vfs.getattr(request.ino())?.kind() != FileKind::Dir {
             return Err(Errno::ENOTDIR);
         }
+        // A listing that was read to its end may be remembered (S-20.28).
+        let open_flags = match self.cache {
+            CacheMode::Writeback | CacheMode::Writethrough if self.keeps_what_is_cached() => {
+                flags::FOPEN_KEEP_CACHE | flags::FOPEN_CACHE_DIR
+            }
+            CacheMode::Writeback | CacheMode::Writethrough | CacheMode::Direct => 0,
+        };
         reply.push_struct(&OpenOut {
             fh: self.handle_of(0),
-            ..OpenOut::default()
+            open_flags,
+            backing_id: 0,
         })
     }
 

@@ -40,10 +40,8 @@ impl Dispatcher {
     /// The reply to every open of a file with these flags: the handle that tells what its replies promise, and how the
     /// kernel shall cache.
     pub(crate) fn open_out(&self, open: u32) -> OpenOut {
-        // A read that the kernel answers by itself moves no access time.
-        let keeps = !self.vfs.stamps_each_read() && self.sweeps.load(Ordering::Acquire) == 0;
         let open_flags = match self.cache {
-            CacheMode::Writeback | CacheMode::Writethrough if keeps => flags::FOPEN_KEEP_CACHE,
+            CacheMode::Writeback | CacheMode::Writethrough if self.keeps_what_is_cached() => flags::FOPEN_KEEP_CACHE,
             CacheMode::Writeback | CacheMode::Writethrough => 0,
             CacheMode::Direct => flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES,
         };
@@ -52,6 +50,12 @@ impl Dispatcher {
             open_flags,
             backing_id: 0,
         }
+    }
+
+    /// Whether the kernel may go by what it has cached of what is opened now.
+    pub(super) fn keeps_what_is_cached(&self) -> bool {
+        // A read that the kernel answers by itself moves no access time.
+        !self.vfs.stamps_each_read() && self.sweeps.load(Ordering::Acquire) == 0
     }
 
     /// The handle of a file or directory that is opened with these flags of open(2). It names nothing, so that a server knows

@@ -64,6 +64,8 @@ pub mod fattr {
 pub const FOPEN_DIRECT_IO: u32 = 1;
 /// Flags in the reply to OPEN: keep what is cached.
 pub const FOPEN_KEEP_CACHE: u32 = 1 << 1;
+/// Flags in the reply to OPENDIR: remember the listing, and believe it until the kernel itself changes the directory.
+pub const FOPEN_CACHE_DIR: u32 = 1 << 3;
 /// Flags in the reply to OPEN: direct writes of one file may run at the same time.
 pub const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 

@@ -66,6 +66,66 @@ fn tmpfile_gets_a_name() {
     assert_eq!(fs::read(m.path("named")).unwrap(), b"now you see me");
 }
 
+/// The names in `dir`, sorted.
+fn listed(dir: &std::path::Path) -> Vec<String> {
+    let names = fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// S-20.28.
+#[test]
+fn a_listing_is_remembered_until_the_directory_changes() {
+    let _held = caches();
+    let Some((m, log)) = probe_mount(MountConfig::default()) else {
+        return;
+    };
+    let dir = m.path("dir");
+    fs::create_dir(&dir).unwrap();
+    let mut names: Vec<String> = (0..300).map(|n| format!("name{n:03}")).collect();
+    names.iter().for_each(|name| fs::write(dir.join(name), b"").unwrap());
+    // The first may be told in pieces, of which the kernel remembers each.
+    assert_eq!(listed(&dir), names);
+    let asked = logged(&log, "readdir").len();
+    assert_eq!(listed(&dir), names);
+    assert_eq!(logged(&log, "readdir").len(), asked, "the kernel asked again");
+    for (n, change) in ["made", "renamed", "linked", "removed", "made again"]
+        .into_iter()
+        .enumerate()
+    {
+        let own = format!("own{n}");
+        match change {
+            "renamed" => {
+                fs::rename(dir.join(names.remove(9)), dir.join(&own)).unwrap();
+                names.push(own);
+            }
+            "linked" => {
+                fs::hard_link(dir.join("own0"), dir.join(&own)).unwrap();
+                names.push(own);
+            }
+            "removed" => fs::remove_file(dir.join(names.remove(7))).unwrap(),
+            _ => {
+                fs::write(dir.join(&own), b"").unwrap();
+                names.push(own);
+            }
+        }
+        names.sort();
+        for again in 0..2 {
+            assert_eq!(listed(&dir), names, "{change}, look {again}");
+        }
+    }
+    // One that is open since before goes on without those that went, and a rewound one has what there is.
+    let mut open = fs::read_dir(&dir).unwrap();
+    open.next().unwrap().unwrap();
+    names.iter().for_each(|name| fs::remove_file(dir.join(name)).unwrap());
+    assert_eq!(listed(&dir), Vec::<String>::new());
+    drop(open);
+    fs::remove_dir(&dir).unwrap();
+}
+
 #[test]
 fn handles_survive_a_dropped_cache() {
     let _held = caches();

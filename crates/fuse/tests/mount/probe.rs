@@ -137,6 +137,7 @@ impl Vfs for Probe {
         self.model.copy_file_range(from, from_offset, to, to_offset, len)
     }
     fn readdir(&self, ino: Ino, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        self.note("readdir");
         self.model.readdir(ino, cookie, sink)
     }
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
