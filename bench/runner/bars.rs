@@ -122,6 +122,10 @@ bars! {
     "P-8"  "huge" "create*|lookup*|unlink*" "10^7 files" Frames Most(2.0);
     "P-9"  "growth" "peak beside the arena" "keepfs" Value Most(64.0);
     "P-9"  "huge" "peak beside the arena*" "keepfs" Value Most(64.0);
+    "P-10" "everyday" "*" "keepfs" Value MostOf(1.0, "passthrough_ll");
+    "P-10" "everyday" "*" "keepfs" Value MostOf(0.5, "fuse2fs");
+    "P-10" "everyday" "sum" "keepfs" Value MostOf(4.0, "ext4");
+    "P-10" "everyday" "sum" "keepfs-uring" Value MostOf(3.0, "ext4");
     "M-1"  "greenan-inject" "reached: the whole region*|reached: over- and underruns*" "keepfs" Value Most(0.0);
     // The door's memory is reached as often as chance has it; then all must be right again.
     "M-1"  "greenan-inject" "reached: all addresses, sealed|reached and not right again*" "keepfs" Value Most(0.0);

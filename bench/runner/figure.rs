@@ -7,7 +7,7 @@ use super::run::Teller;
 mod works;
 
 pub use works::Work;
-use works::{COMPACTION, FILESERVER, METADATA, OPS, SEQUENTIAL, SYNC, VARMAIL, WEBPROXY, WEBSERVER, WHERE};
+use works::{COMPACTION, DAY, FILESERVER, METADATA, OPS, SEQUENTIAL, SYNC, VARMAIL, WEBPROXY, WEBSERVER, WHERE};
 
 /// A figure of the benchmark: one table, one plot, one command.
 pub struct Figure {
@@ -26,6 +26,9 @@ pub struct Figure {
     /// Seconds of one peer's round beside those of the workloads, as guessed.
     pub overhead_s: u32,
 }
+
+/// The figure whose workloads are programs of the system, which are installed for it.
+pub const EVERYDAY: &str = "everyday";
 
 /// Kinds of figures.
 pub enum Kind {
@@ -129,6 +132,16 @@ const BULK: &[&str] = &[
     "fuse2fs",
     "passthrough_ll",
 ];
+/// What somebody could mount instead.
+const INSTEAD: &[&str] = &[
+    "keepfs",
+    "keepfs-uring",
+    "keepfs-writeback",
+    "ext4",
+    "passthrough_ll",
+    "bindfs",
+    "fuse2fs",
+];
 const PAIR: &[&str] = &["keepfs", "keepfs-uring"];
 const COMPACTED: &[&str] = &["keepfs", "keepfs-ec", "ext2"];
 const UNMOUNTED: &[&str] = &["keepfs", "ext2", "ext4"];
@@ -176,6 +189,8 @@ figures! {
         each 10 and each 1000, delete and sync";
     "sync-ssd" Ssd SYNCED_SSD 2 3 Works(SYNC), "the same on the modelled SSD (M-17; ReconFS Fig. 7)";
     "ops" None FRONT 2 3 Works(OPS), "one thread, one call at a time, beside the transports alone (P-3)";
+    "everyday" None INSTEAD 5 40 Works(DAY), "programs of every day on a tree of 8,000 files and 100 MB, each as a whole, \
+        without a sync: seconds, and what the kernel asked the server for (P-10)";
     "where" None PAIR 1 4 Kind::Where(WHERE), "where the time of an operation goes: samples of the processors' clocks \
         by call stack, us an operation";
     "sequential" None BULK 2 4 Works(SEQUENTIAL), "256 MiB in calls of 1 MiB: written and fsynced, read from the \
@@ -223,7 +238,7 @@ pub fn named(name: &str) -> Option<&'static Figure> {
 impl Figure {
     /// Whether it is part of `bench all`: it takes minutes, not a quarter of an hour.
     pub fn in_all(&self) -> bool {
-        !matches!(self.kind, Kind::Huge) && papers::of(self.name).is_none()
+        !matches!(self.kind, Kind::Huge) && self.name != EVERYDAY && papers::of(self.name).is_none()
     }
 
     /// How long it takes about, seconds, with so many seconds and rounds.

@@ -32,7 +32,7 @@ use peers::Peer;
 use results::Results;
 use session::Bench;
 
-const USAGE: &str = "usage: cargo xtask bench NAME... | all (without huge and papers) | list | render | smoke
+const USAGE: &str = "usage: cargo xtask bench NAME... | all (without huge, everyday and papers) | list | render | smoke
   --seconds N   seconds of a workload [2]
   --rounds N    most rounds of a figure; peers take turns within each [3]
   --only PEER   this peer (again for more); printed, not stored

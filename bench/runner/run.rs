@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use super::device::Profile;
-use super::figure::{Figure, Kind, Work};
+use super::figure::{EVERYDAY, Figure, Kind, Work};
 use super::peers::{self, Peer};
 use super::programs::Programs;
 use super::sample::Sample;
 use super::session::{Bench, Session};
 use super::table::number;
 use super::work::limited;
+
+use xtask::install;
 
 mod growth;
 mod huge;
@@ -86,6 +88,13 @@ pub fn figure(bench: &Bench, figure: &Figure, only: &[&str]) -> Result<Outcome, 
             }
             None => chosen.push(peer),
         }
+    }
+    if figure.name == EVERYDAY
+        && let Err(why) = install::programs()
+    {
+        println!("{}: {why}", figure.name);
+        chosen.iter().for_each(|peer| outcome.failed(peer.name, &why));
+        return Ok(outcome);
     }
     let rounds = bench.rounds.min(figure.rounds_max);
     match &figure.kind {
@@ -164,9 +173,15 @@ fn works_on(
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let mut session = Session::new(bench, peer, profile, options)?;
+    let (mut sum, mut jobs) = (0.0, true);
     for work in works.iter().filter(|work| !work.anew || peer.remounts()) {
         let sample = session.measure(work).map_err(|why| format!("{}: {why}", work.name))?;
+        sum += sample.value;
+        jobs &= sample.unit == "s";
         outcome.told(label, sample);
+    }
+    if jobs {
+        outcome.told(label, Sample::new("sum", peer.name, sum, "s"));
     }
     session.unmount()
 }

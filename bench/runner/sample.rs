@@ -36,6 +36,7 @@ impl Sample {
         let figure = |name: &str| done[name].as_f64().unwrap_or_default();
         let seconds = figure("seconds").max(1e-9);
         let (value, unit) = match workload {
+            _ if done["whole"].as_bool() == Some(true) => (seconds, "s"),
             "write" | "read" | "reread" => (figure("bytes") / seconds / f64::from(1 << 20), "MiB/s"),
             _ => (figure("operations") / seconds, "op/s"),
         };

@@ -43,6 +43,9 @@ impl Bench {
     }
 }
 
+/// What the number of requests of a kind is called in a sample, before its name.
+pub const REQUEST: &str = "request ";
+
 /// A mounted file system.
 pub struct Session<'b> {
     bench: &'b Bench,
@@ -158,6 +161,9 @@ impl<'b> Session<'b> {
         let after = self.counted()?;
         let mut sample = Sample::of(work.name, self.peer.name, &done);
         after.put(&before, &mut sample);
+        if sample.unit == "s" {
+            after.put_requests(&before, &mut sample);
+        }
         Ok(sample)
     }
 
@@ -172,7 +178,9 @@ impl<'b> Session<'b> {
             let counters = device.counters()?;
             let again = self.status()?;
             if again.as_ref().map(own_counters) == own.as_ref().map(own_counters) {
+                let requests = self.mounted.as_ref().filter(|_| self.peer.is_keepfs());
                 return Ok(Counted {
+                    requests: requests.map_or(Ok(Vec::new()), |mounted| mounted.status().map(|s| requests_of(&s)))?,
                     device: Some(counters),
                     modelled: device.modelled_counters(),
                     model: device.model(),
@@ -200,6 +208,15 @@ pub struct Counted {
     model: Option<Model>,
     /// `written` of `keepfs status`.
     own: Option<Value>,
+    /// Requests of the kernel by name, since the server began.
+    requests: Vec<(String, f64)>,
+}
+
+fn requests_of(status: &Value) -> Vec<(String, f64)> {
+    let operations = status["serving"]["operations"].as_array().into_iter().flatten();
+    operations
+        .filter_map(|one| Some((one["name"].as_str()?.to_owned(), one["requests"].as_f64()?)))
+        .collect()
 }
 
 /// What Keepfs says that it wrote and flushed.
@@ -212,6 +229,20 @@ fn own_counters(written: &Value) -> Counters {
 }
 
 impl Counted {
+    /// Puts what the kernel asked for since `before`, by name and together.
+    fn put_requests(&self, before: &Self, sample: &mut Sample) {
+        let was = |name: &str| before.requests.iter().find(|(other, _)| other == name);
+        let mut all = 0.0;
+        for (name, count) in &self.requests {
+            let count = count - was(name).map_or(0.0, |(_, count)| *count);
+            all += count;
+            sample.more.insert(format!("{REQUEST}{name}"), count);
+        }
+        if !self.requests.is_empty() {
+            sample.more.insert("requests".into(), all);
+        }
+    }
+
     /// Puts what was counted since `before` into the sample.
     fn put(&self, before: &Self, sample: &mut Sample) {
         let mut put = |name: &str, value: f64| sample.more.insert(name.to_owned(), value);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::figure::Kind;
 use super::results::Results;
 use super::sample::{Rounds, rounds};
+use super::session::REQUEST;
 use super::{bars, glance, papers};
 
 /// Upper bounds of the histogram of changed bytes, as the store counts them (ReconFS Fig. 9).
@@ -46,6 +47,7 @@ pub fn section(results: &Results) -> String {
     if figure.name == COMPACTION {
         text.push_str(&dirty(&rows));
     }
+    text.push_str(&requests(&rows));
     for verdict in bars::verdicts(figure.name, &rows) {
         // Writing into a String cannot fail.
         let _ = writeln!(text, "\n{}", verdict.line());
@@ -122,6 +124,7 @@ const COLUMNS: &[Column] = &[
     ("not known us", |row| part(row, "unknown_us")),
     ("switches us", |row| part(row, "switch_us")),
     ("idle us", |row| part(row, "idle_us")),
+    ("requests", |row| row.median.get("requests").map(|n| format!("{n:.0}"))),
     ("checkpoints", |row| {
         row.median.get("checkpoints").map(|n| format!("{n:.0}"))
     }),
@@ -240,6 +243,33 @@ pub fn number(value: f64) -> String {
         v if v.abs() >= 1.0 => format!("{v:.2}"),
         v => format!("{v:.4}"),
     }
+}
+
+/// What the kernel asked Keepfs for in each job, the kinds with the most first; nothing where it was not counted.
+fn requests(rows: &[Rounds<'_>]) -> String {
+    let mut text = String::new();
+    let counted = rows.iter().filter(|row| row.median.peer == "keepfs");
+    for sample in counted
+        .map(|row| row.median)
+        .filter(|sample| sample.get("requests").is_some())
+    {
+        let kinds = sample.more.iter();
+        let kinds = kinds.filter_map(|(name, count)| Some((name.strip_prefix(REQUEST)?, *count)));
+        let mut kinds: Vec<(&str, f64)> = kinds.filter(|(_, count)| *count > 0.0).collect();
+        kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let kinds: Vec<String> = kinds
+            .iter()
+            .take(8)
+            .map(|(name, count)| format!("{name} {count:.0}"))
+            .collect();
+        if text.is_empty() {
+            text.push_str(
+                "\nRequests of the kernel to Keepfs, the most frequent kinds:\n\n| workload | requests |\n|---|---|\n",
+            );
+        }
+        let _ = writeln!(text, "| {} | {} |", sample.workload, kinds.join(", "));
+    }
+    text
 }
 
 /// How much of each metablock groups changed, percent of them (ReconFS Fig. 9); nothing where it was not counted.

@@ -20,8 +20,8 @@ fn options_and_names_are_told_apart() {
     assert!(Wishes::parse(&["all"]).expect("sound").is_stored());
     assert_eq!(
         Wishes::parse(&["all"]).expect("sound").figures().expect("all").len(),
-        FIGURES.len() - 1 - figures_of_paper("all").len(),
-        "huge and papers are asked for by their names"
+        FIGURES.len() - 2 - figures_of_paper("all").len(),
+        "huge, everyday and papers are asked for by their names"
     );
     let modelled = Wishes::parse(&["sync", "--profile", "ssd"]).expect("sound");
     assert_eq!(modelled.profile, Some(Profile::Ssd));

@@ -53,6 +53,8 @@ pub struct Done {
     pub seconds: f64,
     /// How long the sync at the end took; part of `seconds` where the workload is a job with an end.
     pub sync_seconds: f64,
+    /// A job that is timed as a whole: its seconds are the figure, not its operations a second.
+    pub whole: bool,
     /// Each operation.
     pub times: Times,
     /// Each fsync.
@@ -68,6 +70,7 @@ impl Default for Done {
             bytes: 0,
             seconds: 0.0,
             sync_seconds: 0.0,
+            whole: false,
             times: Times::new(),
             fsync_times: Times::new(),
         }
@@ -105,13 +108,14 @@ impl Done {
     /// One line.
     pub fn json(&self) -> String {
         format!(
-            r#"{{"operations":{},"threads":{},"fsyncs":{},"bytes":{},"seconds":{},"sync_seconds":{},"p50_us":{},"p99_us":{},"fsync_p50_us":{},"fsync_p99_us":{}}}"#,
+            r#"{{"operations":{},"threads":{},"fsyncs":{},"bytes":{},"seconds":{},"sync_seconds":{},"whole":{},"p50_us":{},"p99_us":{},"fsync_p50_us":{},"fsync_p99_us":{}}}"#,
             self.operations,
             self.threads,
             self.fsyncs,
             self.bytes,
             self.seconds,
             self.sync_seconds,
+            self.whole,
             self.times.below_us(0.5),
             self.times.below_us(0.99),
             self.fsync_times.below_us(0.5),

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 mod blocks;
+mod everyday;
 mod figures;
 mod fileset;
 mod metadata;
@@ -36,7 +37,12 @@ fn dispatch(workload: &str, dir: &Path, time: Duration, percent: Option<usize>) 
     if let Some(files) = workload.strip_prefix("metadata-") {
         return metadata::run(dir, files, percent);
     }
+    if everyday::is_one(workload) {
+        return everyday::job(workload, dir, percent);
+    }
     match workload {
+        "everyday-prepare" => everyday::prepare(percent),
+        "pgbench-prepare" => everyday::prepare_pgbench(dir, percent),
         "single-prepare" => {
             single::prepare_dirs(dir)?;
             single::prepare_files(dir, "files", percent)

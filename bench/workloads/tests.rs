@@ -4,7 +4,7 @@ use crate::figures::Done;
 use crate::fileset::{Fileset, Shape, Size};
 use crate::personality::{PERSONALITIES, Step};
 use crate::random::Random;
-use crate::{dispatch, run};
+use crate::{dispatch, everyday, run};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,6 +39,30 @@ fn workloads_count_what_they_do() {
         4096 * appended.operations
     );
     assert!(dispatch("nothing", dir, Duration::ZERO, None).is_err());
+}
+
+#[test]
+fn programs_of_every_day_leave_what_they_say() {
+    let beside = tempfile::tempdir().expect("a temporary directory");
+    let archive = everyday::prepare_in(beside.path(), Some(1)).expect("an archive");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let job = |name: &str| {
+        let done = everyday::program(name, dir.path(), &archive).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(done.whole && done.operations == 1 && done.seconds > 0.0, "{name}");
+    };
+    for name in ["untar", "cp", "ls", "find", "grep"] {
+        job(name);
+    }
+    assert_eq!(count(&dir.path().join("tree")), count(&dir.path().join("copy")));
+    for (program, name) in [("git", "git-commit"), ("git", "git-status"), ("rsync", "rsync")] {
+        if xtask::install::present(program) {
+            job(name);
+        }
+    }
+    job("rm");
+    assert!(!dir.path().join("copy").exists());
+    job("ls-cold");
+    assert!(everyday::program("nothing", dir.path(), &archive).is_err());
 }
 
 #[test]

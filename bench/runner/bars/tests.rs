@@ -49,7 +49,9 @@ fn every_bar_has_its_figure_and_peers() {
     for bar in BARS {
         let figure = figure::named(bar.figure).unwrap_or_else(|| panic!("{} has no figure {}", bar.id, bar.figure));
         if let Kind::Works(works) = &figure.kind {
-            assert!(works.iter().any(|work| bar.is_about(work.name)), "{}", bar.id);
+            let is_job = works.iter().all(|work| work.share == 0.0);
+            let is_about = works.iter().any(|work| bar.is_about(work.name));
+            assert!(is_about || (is_job && bar.workload == "sum"), "{}", bar.id);
         }
         let other = match bar.bound {
             LeastOf(_, other) | MostOf(_, other) => Some(other),

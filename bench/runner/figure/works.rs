@@ -21,6 +21,16 @@ const fn work(name: &'static str, prepare: Option<&'static str>, share: f64) -> 
     }
 }
 
+/// A job on a file system that was just mounted.
+const fn anew(name: &'static str) -> Work {
+    Work {
+        name,
+        prepare: None,
+        anew: true,
+        share: 0.0,
+    }
+}
+
 /// filebench's.
 pub const VARMAIL: &[Work] = &[work("varmail", Some("varmail-prepare"), 1.0)];
 /// filebench's.
@@ -57,6 +67,23 @@ pub const WHERE: &[Work] = &[
     work("rename", None, 0.25),
     work("unlink", None, 0.25),
 ];
+/// What a person does; a program is named as it is called.
+pub const DAY: &[Work] = &[
+    work("untar", Some("everyday-prepare"), 0.0),
+    work("cp", None, 0.0),
+    work("ls", None, 0.0),
+    work("find", None, 0.0),
+    work("grep", None, 0.0),
+    work("git-commit", None, 0.0),
+    work("git-status", None, 0.0),
+    work("rsync", None, 0.0),
+    work("rsync-again", None, 0.0),
+    work("rm", None, 0.0),
+    anew("ls-cold"),
+    anew("git-status-cold"),
+    work("cargo", None, 0.0),
+    work("pgbench", Some("pgbench-prepare"), 0.0),
+];
 /// The metadata workload of Greenan & Miller (section 5.3), by files of a directory.
 pub const METADATA: &[Work] = &[
     work("metadata-100", None, 0.0),
@@ -67,16 +94,7 @@ pub const METADATA: &[Work] = &[
     work("metadata-500", None, 0.0),
 ];
 /// One large file.
-pub const SEQUENTIAL: &[Work] = &[
-    work("write", None, 0.0),
-    Work {
-        name: "read",
-        prepare: None,
-        anew: true,
-        share: 0.0,
-    },
-    work("reread", None, 0.0),
-];
+pub const SEQUENTIAL: &[Work] = &[work("write", None, 0.0), anew("read"), work("reread", None, 0.0)];
 /// All of filebench's.
 pub const COMPACTION: &[Work] = &[
     work("varmail", Some("varmail-prepare"), 1.0),

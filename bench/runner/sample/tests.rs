@@ -16,6 +16,9 @@ fn a_line_of_the_workload_becomes_a_sample() {
     assert_eq!(sample.each_fsync("operations"), Some(2.0));
     let read = Sample::of("read", "ext4", &done);
     assert_eq!((read.value, read.unit.as_str()), (1.5, "MiB/s"));
+    let job = json!({"operations": 1, "seconds": 2.0, "whole": true});
+    let job = Sample::of("cp", "ext4", &job);
+    assert_eq!((job.value, job.unit.as_str()), (2.0, "s"));
     assert_eq!(Sample::parse(&sample.json()), Some(sample));
     assert_eq!(Sample::parse(&json!({"workload": 1})), None);
 }

@@ -53,6 +53,21 @@ fn a_row_has_its_ratio_spread_percentiles_bytes_and_flushes() {
 }
 
 #[test]
+fn requests_are_told_by_kind_the_most_first() {
+    let mut job = Sample::new("cp", "keepfs", 1.5, "s");
+    let counts = [
+        ("requests", 7.0),
+        ("request WRITE", 2.0),
+        ("request LOOKUP", 5.0),
+        ("request READ", 0.0),
+    ];
+    job.more = counts.map(|(name, count)| (name.to_owned(), count)).into();
+    let text = section(&results(vec![job, Sample::new("cp", "ext4", 0.5, "s")]));
+    assert!(text.contains("| cp | LOOKUP 5, WRITE 2 |\n"), "{text}");
+    assert!(!section(&results(vec![sample("keepfs", 1.0)])).contains("Requests"));
+}
+
+#[test]
 fn compaction_is_told_with_its_histogram() {
     let mut samples = Vec::new();
     for workload in ["varmail", "webproxy"] {

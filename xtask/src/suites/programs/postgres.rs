@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use crate::install;
 use crate::suites::{Bench, Place};
 
-mod cluster;
+pub mod cluster;
 
 use cluster::Cluster;
 
@@ -65,7 +65,7 @@ pub fn run(bench: &Bench) -> Result<String, String> {
 
 /// A running cluster with pgbench's tables after 1,000 transactions of one client.
 fn prepare(bench: &Bench, dir: &Path, name: &str) -> Result<Cluster, String> {
-    let cluster = Cluster::create(bench, dir, name)?;
+    let cluster = Cluster::create(&bench.beside(&format!("postgres-{name}"))?, dir)?;
     cluster.start()?;
     cluster.pgbench(&["--initialize", "--quiet", "--scale", SCALE])?;
     cluster.pgbench(&["--no-vacuum", "--client=1", "--transactions=1000", "--random-seed=7"])?;

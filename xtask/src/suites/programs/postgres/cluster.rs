@@ -9,7 +9,6 @@ use std::process::{Child, Command};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use crate::suites::Bench;
 use crate::suites::process::{command, run as call};
 
 /// The data lie on the file system under test; log and socket lie beside.
@@ -20,20 +19,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A new cluster with page checksums in the directory `pgdata` of `dir`.
-    pub fn create(bench: &Bench, dir: &Path, name: &str) -> Result<Self, String> {
-        let aside = bench.beside(&format!("postgres-{name}"))?;
-        let data = dir.join("pgdata");
-        fs::create_dir(&data).map_err(|e| format!("{}: {e}", data.display()))?;
+    /// A new cluster with page checksums in the directory `pgdata` of `dir`; its log and its socket lie in `aside`.
+    pub fn create(aside: &Path, dir: &Path) -> Result<Self, String> {
+        let cluster = Self::of(aside, dir)?;
+        fs::create_dir(&cluster.data).map_err(|e| format!("{}: {e}", cluster.data.display()))?;
         let (user, group) = (number("-u")?, number("-g")?);
-        for path in [&data, &aside] {
+        for path in [&cluster.data, &cluster.aside] {
             chown(path, Some(user), Some(group)).map_err(|e| format!("{}: {e}", path.display()))?;
         }
-        let cluster = Self {
-            programs: programs()?,
-            data,
-            aside,
-        };
         let mut initdb = cluster.postgres("initdb");
         initdb.arg("--pgdata").arg(&cluster.data);
         call(initdb.args([
@@ -44,6 +37,15 @@ impl Cluster {
             "--no-instructions",
         ]))?;
         Ok(cluster)
+    }
+
+    /// The one that was created so.
+    pub fn of(aside: &Path, dir: &Path) -> Result<Self, String> {
+        Ok(Self {
+            programs: programs()?,
+            data: dir.join("pgdata"),
+            aside: aside.to_owned(),
+        })
     }
 
     /// Starts the server, which recovers first if it must. The lock files of a killed one are taken away: its process is
