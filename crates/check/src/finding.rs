@@ -104,7 +104,7 @@ findings! {
     SuperblockFeatures { features: u64 } = "superblock-features", Warning,
         "the pool has features that this Keepfs does not know (ro_compat {features:#x}): what belongs to them was not checked, and it can be mounted read-only only";
     SuperblockFirst {} = "superblock-first", Error,
-        "page 0 holds no superblock, and it alone tells where the others of a pool lie that has grown: no mount finds them until `keepfs check --repair` has written it";
+        "page 0 tells nothing, and it alone says where the others of a pool lie that has grown or is shorter than its device: no mount finds them until `keepfs check --repair` has written it";
     SuperblockCopy { slot: usize, page: u64 } = "superblock-copy", Warning,
         "superblock slot {slot} (page {page}) does not hold the newest superblock's bytes: one copy less until it is rewritten";
     SuperblockOld { slot: usize, page: u64 } = "superblock-old", Note,

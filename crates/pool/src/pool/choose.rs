@@ -66,7 +66,14 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
         (Some((_, sb)), Some((generation, slot, why))) if generation > sb.generation.get() => {
             Err(Error::BadPool(place(slot, why)))
         }
-        (None, Some((_, slot, why))) => Err(Error::BadPool(place(slot, why))),
+        (None, Some((_, slot, why))) if slots.iter().any(|slot| slot.is_placed) => {
+            Err(Error::BadPool(place(slot, why)))
+        }
+        (None, Some((_, slot, _))) => Err(Error::BadPool(format!(
+            "page {} holds a superblock of a pool of another size, whose page 0 is damaged, so that its superblocks are not \
+             found; `keepfs check --repair` looks for them",
+            slot.page
+        ))),
         (None, None) => Err(Error::BadPool(nothing(device, &slots))),
         (Some((slot, sb)), _) => alone(&slots, slot, sb),
     }

@@ -86,6 +86,18 @@ fn a_wrong_bit_of_page_0_costs_nothing() {
     }
 }
 
+/// S-2.25: a pool shorter than its device is not found without page 0, and what is found of it leads to the repair.
+#[test]
+fn without_page_0_a_shorter_pool_is_left_to_a_repair() {
+    let mut image = image(2 * PAGES);
+    image.change(PageNo(0), |page| page.fill(0));
+    let said = refused(&image);
+    assert!(
+        said.contains("page 512 holds a superblock of a pool of another size") && said.contains("check --repair"),
+        "{said}"
+    );
+}
+
 /// S-2.1: a superblock in a slot not of its generation is invalid; if it is newer than all that are valid, nobody knows
 /// what state the pool is in.
 #[test]
