@@ -2,6 +2,7 @@
 
 use crate::plog::page_crc;
 use crate::pool::Pool;
+use keepfs_codes::burst::Burst;
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET};
@@ -38,17 +39,41 @@ impl Lies {
     }
 }
 
-/// Reads the page, if it says that it has this number and is of this group (S-8.2).
-fn lies(pool: &Pool<'_>, group: u64, sequence: u64) -> Option<Lies> {
+/// What lies at the place of a page of the log (S-8.1).
+fn read(pool: &Pool<'_>, sequence: u64) -> Option<Box<[u8; PAGE]>> {
     let (start, round) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
     let mut bytes = Box::new([0; PAGE]);
     if sequence >= pool.sb.log_seq.get() + round {
         return None;
     }
     pool.image.read(start + sequence % round, &mut bytes).ok()?;
-    let page = Lies(bytes);
-    let is_it = page.half(0) == MAGIC && page.word(8) == sequence && page.word(16) == group && page.used() <= PAYLOAD;
-    is_it.then_some(page)
+    Some(bytes)
+}
+
+/// The CRC that stands there, whatever else does.
+fn stored(pool: &Pool<'_>, sequence: u64) -> Option<u64> {
+    read(pool, sequence).map(|bytes| Lies(bytes).word(CRC_OFFSET))
+}
+
+/// Reads the page, if it says that it has this number and is of this group (S-8.2). Where `chain`, the CRC of the page before, tells
+/// wrong bits it is the page without them (S-9.24).
+fn lies(pool: &Pool<'_>, group: u64, sequence: u64, chain: Option<u64>) -> Option<Lies> {
+    let bytes = read(pool, sequence)?;
+    let is_it = |page: &Lies| {
+        page.half(0) == MAGIC && page.word(8) == sequence && page.word(16) == group && page.used() <= PAYLOAD
+    };
+    let wrong = |chain| {
+        Burst::find(
+            Lies(bytes.clone()).word(CRC_OFFSET) ^ page_crc(&pool.sb, chain, &bytes),
+            PAGE,
+        )
+    };
+    let undone = chain.and_then(wrong).map(|burst| {
+        let mut right = bytes.clone();
+        burst.flip(&mut right[..]);
+        Lies(right)
+    });
+    undone.filter(is_it).or(Some(Lies(bytes)).filter(is_it))
 }
 
 /// The page with this sequence number, which does not continue `chain`, as it was written.
@@ -70,7 +95,8 @@ pub(crate) fn again(pool: &Pool<'_>, group: u64, chain: u64, sequence: u64) -> O
     let crc = page_crc(&pool.sb, chain, &page);
     page[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
     let is_continued = |next: Lies| page_crc(&pool.sb, crc, &next.0) == next.word(CRC_OFFSET);
-    (last || lies(pool, group, sequence + 1).is_some_and(is_continued)).then_some(page)
+    let next = || lies(pool, group, sequence + 1, Some(crc));
+    (last || next().is_some_and(is_continued)).then_some(page)
 }
 
 /// A page with the head of the wanted one, its payload, and whether it is the group's last one.
@@ -79,10 +105,11 @@ type Made = (Lies, Vec<u8>, bool);
 /// The first page, from all others.
 fn parity(pool: &Pool<'_>, group: u64, first: u64) -> Option<Made> {
     let mut all: Vec<u8> = Vec::new();
-    let mut sequence = first;
+    let (mut sequence, mut chain) = (first, stored(pool, first));
     let last = loop {
         sequence += 1;
-        let page = lies(pool, group, sequence)?;
+        let page = lies(pool, group, sequence, chain)?;
+        chain = Some(page.word(CRC_OFFSET));
         all.extend(page.payload());
         if page.is_last() {
             break page;
@@ -104,7 +131,7 @@ fn parity(pool: &Pool<'_>, group: u64, first: u64) -> Option<Made> {
 
 /// The page behind the first with this index, from parity and the others.
 fn one_of(pool: &Pool<'_>, group: u64, first: u64, index: u64) -> Option<Made> {
-    let head = lies(pool, group, first)?;
+    let head = lies(pool, group, first, Some(pool.sb.chain.get()))?;
     let told = head.payload();
     if told.len() < XOR || told[0] != PARITY || told.len() - 4 != (head.half(PAYLOAD_OFFSET) >> 8) as usize {
         return None;
@@ -115,18 +142,25 @@ fn one_of(pool: &Pool<'_>, group: u64, first: u64, index: u64) -> Option<Made> {
         return None;
     }
     let mut parts = Vec::new();
+    let mut chain = Some(head.word(CRC_OFFSET));
     for other in 1..=count {
-        parts.push(match other == index {
-            true => told[XOR..].to_vec(),
-            false => lies(pool, group, first + other)?.payload().to_vec(),
-        });
+        if other == index {
+            parts.push(told[XOR..].to_vec());
+            chain = stored(pool, first + other);
+            continue;
+        }
+        let page = lies(pool, group, first + other, chain).filter(|page| page.used() <= ROOM)?;
+        parts.push(page.payload().to_vec());
+        chain = Some(page.word(CRC_OFFSET));
     }
     let made = xor_of(parts.iter().map(Vec::as_slice));
     let of_last = bytes - (count as usize - 1) * ROOM;
     let last = index == count;
     let len = if last { of_last } else { ROOM };
-    parts[index as usize - 1] = made[..len].to_vec();
-    (crc64::full(&parts.concat()) == crc).then(|| (head, made[..len].to_vec(), last))
+    parts[index as usize - 1] = made.to_vec();
+    // How long each is the first page tells, not these.
+    parts.iter_mut().for_each(|part| part.resize(ROOM, 0));
+    (crc64::full(&parts.concat()[..bytes]) == crc).then(|| (head, made[..len].to_vec(), last))
 }
 
 fn xor_of<'b>(pages: impl Iterator<Item = &'b [u8]>) -> [u8; ROOM] {

@@ -241,6 +241,8 @@ pub struct Before {
     pub seq: u64,
     /// Groups up to this number were flushed, by the superblock.
     pub durable: u64,
+    /// No slot of the other parity holds a superblock (S-21.10).
+    pub is_other_lost: bool,
 }
 
 /// Pages read together at first, and at most.
@@ -294,9 +296,8 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
             scan.cut = end::judge(page, &next, before, &mut behind, end)?;
             if let Some(cut) = &mut scan.cut {
                 scan.seen = cut.superblock.map_or(q, |lost| lost.told_at + region.pages) + 1;
-                cut.carried = cut.superblock.is_none()
-                    && carried::may_be(&head, &next, before)
-                    && !carried::is_plain(&next, before, seq, &mut behind, end)?;
+                cut.carried =
+                    carried::may_be(&head, &next, before) && !carried::is_plain(&next, before, seq, &mut behind, end)?;
             }
             break;
         };

@@ -79,6 +79,7 @@ impl Flash {
             bases: start.base.saturating_sub(1)..start.base + 1,
             seq: start.seq,
             durable: 0,
+            is_other_lost: false,
         };
         // A page that does not continue the log may be one of the group that is being written.
         let scan = log::scan(&*frames.ground.device, &frames.ground.pool.log, start.head, &before)

@@ -60,6 +60,7 @@ pub fn open_owing(
         bases,
         seq: sb.seq.get(),
         durable: sb.durable.get(),
+        is_other_lost: keepfs_pool::is_other_lost(&*device, &sb),
     };
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
     // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.14).
@@ -123,7 +124,7 @@ pub fn open_owing(
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
         store.alloc.space.quarantine(owed.freed_pages(logged)?);
     }
-    if keepfs_pool::is_other_lost(&*store.ground.device, &sb) {
+    if before.is_other_lost {
         flash.tell_superblocks_lost(generation);
     }
     planted::step(Point::Replayed);

@@ -4,7 +4,7 @@ use keepfs_check::{Finding, Image as Walked, Options, walk};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
-use keepfs_media::{Device, PageNo};
+use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Mend, Ref, Source, Store, StoreOptions};
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::{Faults, SimDevice};
@@ -17,6 +17,8 @@ enum Bad {
     Changed,
     /// Its payload alone: as a page of the log it looks right.
     Payload,
+    /// Two bits far apart, more than S-9.24 undoes.
+    Bits,
     Unreadable,
 }
 
@@ -71,6 +73,8 @@ struct Carried {
     syncs: u64,
     /// The device pages of the carried group.
     pages: Vec<PageNo>,
+    /// Pages of the log.
+    ring: u64,
 }
 
 impl Carried {
@@ -110,6 +114,7 @@ impl Carried {
             staged,
             syncs,
             pages,
+            ring: sb.log_pages.get(),
         }
     }
 
@@ -122,6 +127,9 @@ impl Carried {
                 Bad::Payload => bytes[PAYLOAD_OFFSET + 20..PAYLOAD_OFFSET + 24]
                     .iter_mut()
                     .for_each(|byte| *byte ^= 0x41),
+                Bad::Bits => [(2043, 0x10), (3081, 8)]
+                    .into_iter()
+                    .for_each(|(at, bit)| bytes[at] ^= bit),
                 Bad::Unreadable => {}
             });
         }
@@ -202,6 +210,41 @@ fn one_bad_page_of_the_carried_group_is_made_again() {
     }
 }
 
+/// One bad page of the carried group, and a flipped bit in another one, at any field: that one's is undone before the other is made
+/// again from it. S-9.21
+#[test]
+fn a_flipped_bit_beside_a_bad_page_costs_nothing() {
+    for (lengths, syncs) in LENGTHS.into_iter().zip([0, 2, 0, 2]) {
+        let carried = Carried::new(lengths, syncs);
+        let ways = [Bad::Bits, Bad::Zeros, Bad::Unreadable];
+        let pairs = carried
+            .pages
+            .iter()
+            .flat_map(|page| carried.pages.iter().map(move |other| (*page, *other)));
+        for ((page, other), way) in pairs.flat_map(|pages| ways.map(|way| (pages, way))) {
+            // The CRC of a bad page tells what is wrong with the one behind it.
+            if page == other || other.0 == page.0 + 1 && way != Bad::Bits {
+                continue;
+            }
+            for at in [4, 6, 9, 17, 25, 33, 41, 60, 2000, PAGE - 1] {
+                let what = format!("{lengths:?}, {syncs} syncs, {page:?} {way:?}, byte {at} of {other:?}");
+                let device = carried.with(&[page], way);
+                let mut bytes = [0; PAGE];
+                device.read(other, &mut bytes).expect("read");
+                bytes[at] ^= 0x40;
+                device.write(other, &bytes, Class::Plog).expect("write");
+                let gone = |f: &Finding| matches!(f, Finding::LogGone { .. } | Finding::LogPage { .. });
+                assert!(!findings(&device).iter().any(gone), "{what}: {:?}", findings(&device));
+                let store = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+                carried.is_whole(&store, &what);
+                assert_eq!(store.log_mended().len(), 2, "{what}");
+            }
+            let store = open(&carried.with(&[page], way), false, false).expect("open");
+            store.sync().expect("sync");
+        }
+    }
+}
+
 /// Two bad pages of the carried group: no state that was can be shown, so the pool is not even read unless its user asks for the
 /// cut. S-9.7
 #[test]
@@ -231,6 +274,73 @@ fn without_the_carried_group_nothing_is_shown_unasked() {
             open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
         }
     }
+}
+
+/// Two flipped bits far apart in one page of the carried group, and one more, at any field, in the one behind it: what that page says
+/// of itself is not believed, least of all that it brings transactions. Nothing is shown that never was. S-9.17
+#[test]
+fn no_unproved_head_tells_that_a_group_was_a_syncs() {
+    for (lengths, syncs) in LENGTHS.into_iter().zip([0, 2, 2, 0]) {
+        let carried = Carried::new(lengths, syncs);
+        let ways = [Bad::Zeros, Bad::Bits, Bad::Unreadable];
+        let behind = carried.pages.windows(2).map(|pages| (pages[0], pages[1]));
+        for ((page, next), way) in behind.flat_map(|pages| ways.map(|way| (pages, way))) {
+            for at in [4, 6, 9, 17, 25, 33, 40, 41, 43, 47, 49, PAGE - 1] {
+                let what = format!("{lengths:?}, {syncs} syncs, {page:?} {way:?}, byte {at} of the one behind");
+                let device = carried.with(&[page], way);
+                let mut bytes = [0; PAGE];
+                device.read(next, &mut bytes).expect("read");
+                bytes[at] ^= 0x40;
+                device.write(next, &bytes, Class::Plog).expect("write");
+                let gone = findings(&device).iter().any(|f| matches!(f, Finding::LogGone { .. }));
+                match open(&device, true, false) {
+                    Ok(store) => {
+                        carried.is_whole(&store, &what);
+                        assert!(!gone, "{what}");
+                    }
+                    Err(error) => {
+                        assert!(error.to_string().contains("-o ro,cut-log"), "{what}: {error}");
+                        assert!(gone, "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A newer superblock is lost, and its life has written over the carried group of the one before: that one's state is not to be had
+/// either. S-9.17
+#[test]
+fn a_lost_superblock_is_no_way_around_the_carried_group() {
+    let carried = Carried::new(&[4096, 4096, 17], 2);
+    let mut image = carried.image.clone();
+    for page in &carried.pages {
+        image.change(*page, |bytes| {
+            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word"));
+            let (number, base) = (word(8) + carried.ring, word(32) + 2);
+            bytes[8..16].copy_from_slice(&number.to_le_bytes());
+            bytes[32..40].copy_from_slice(&base.to_le_bytes());
+        });
+    }
+    let device = Arc::new(SimDevice::over(image));
+    for read_only in [true, false] {
+        let Err(error) = open(&device, read_only, false) else {
+            panic!("read-only {read_only}");
+        };
+        let said = error.to_string();
+        assert!(
+            said.contains("newest superblock") && said.contains("-o ro,cut-log"),
+            "{said}"
+        );
+    }
+    let store = open(&device, true, true).expect("mount -o ro,cut-log");
+    assert!(
+        store
+            .log_cut()
+            .is_some_and(|cut| cut.carried && cut.superblock.is_some())
+    );
+    drop(store);
+    drop(open(&device, false, true).expect("mount -o cut-log"));
 }
 
 /// A sync's group is not the carried one: the checkpoint's state without it was, and is shown read-only, but not written

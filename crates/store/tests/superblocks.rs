@@ -1,6 +1,7 @@
 //! Both slots of the newest superblock are lost behind a crash (S-9.12, S-9.20): the pool is refused for writing, read-only it is as
 //! before, and with the cut it goes on, over openings and crashes.
 
+use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, PAGE};
 use keepfs_media::{Class, Device, PageNo};
@@ -162,6 +163,61 @@ fn a_lost_superblock_is_told_and_its_log_is_left_behind() {
                     _ => store.close().expect("closed"),
                 }
             }
+        }
+    }
+}
+
+/// The pages of the log that were written behind the newest superblock, in their order.
+fn behind_newest(device: &SimDevice) -> Vec<PageNo> {
+    let read = |place: u64| {
+        let mut page = [0; PAGE];
+        device.read(PageNo(place), &mut page).expect("read");
+        page
+    };
+    let slots = (0..4).map(|i| Superblock::read_from_bytes(&read(i * PAGES / 4)[..]).expect("a page"));
+    let newest = slots.max_by_key(|sb| sb.generation.get()).expect("a slot");
+    let region = newest.log_start.get()..newest.log_start.get() + newest.log_pages.get();
+    let heads = region.filter_map(|place| {
+        let head = PageHead::read_from_bytes(&read(place)[..PAYLOAD_OFFSET]).expect("a head");
+        let is_of_it = head.magic.get() == MAGIC && head.base == newest.generation;
+        is_of_it.then_some((head.sequence.get(), PageNo(place)))
+    });
+    let mut heads: Vec<(u64, PageNo)> = heads.collect();
+    heads.sort_unstable_by_key(|(number, _)| *number);
+    heads.into_iter().map(|(_, place)| place).collect()
+}
+
+/// The first pages that were written behind it are bad, too, by a bit or all of them: any page left tells. S-9.20
+#[test]
+fn a_lost_superblock_is_told_by_any_page() {
+    for (lives, checkpoints) in [(1, 0), (0, 1), (1, 2)] {
+        for (bad, bits) in [(1, 1), (1, 2), (1, 0), (2, 0), (2, 1)] {
+            let what = format!("{lives} lives, {checkpoints} checkpoints, {bad} pages bad, {bits} bits");
+            let (device, node, last) = crashed(lives, checkpoints, false);
+            let log = behind_newest(&device);
+            assert!(log.len() > bad, "{what}: {log:?}");
+            for place in &log[..bad] {
+                let mut page = [0; PAGE];
+                device.read(*place, &mut page).expect("read");
+                match bits {
+                    0 => page.fill(0xA5),
+                    bits => (0..bits).for_each(|bit| page[100 + 1000 * bit] ^= 0x10),
+                }
+                device.write(*place, &page, Class::Plog).expect("write");
+            }
+            lose_newest(&device, true);
+            let refused = open(&device, false, false).map(drop).expect_err(&what).to_string();
+            assert!(refused.contains("newest superblock"), "{what}: {refused}");
+            let before = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&before, node), last - 3, "{what}");
+            assert!(before.log_cut().is_some_and(|cut| cut.superblock.is_some()), "{what}");
+            assert!(before.begin_writing().is_err(), "{what}");
+            drop(before);
+            let store = open(&device, false, true).unwrap_or_else(|e| panic!("{what}: {e}"));
+            round(&store, node, 100);
+            store.kill();
+            let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&store, node), 100, "{what}");
         }
     }
 }

@@ -201,6 +201,27 @@ fn the_carried_group_has_parity() {
             );
         }
     }
+    // One is bad, the other one has a wrong bit, in its head, its payload or its CRC.
+    for (bad, other) in [(50, 51), (51, 50)] {
+        for at in [4, 6, 17, 25, 40, 60, 4089] {
+            let mut spoilt = built();
+            let (page, flipped) = (8 + bad % 32, 8 + other % 32);
+            let bytes = spoilt.page(page);
+            (bytes[70], bytes[3000]) = (!bytes[70], !bytes[3000]);
+            spoilt.page(flipped)[at] ^= 0x20;
+            let report = walk(&spoilt.bytes, &DATA);
+            let mended = |f: &Finding| matches!(f, Finding::LogMended { sequence, .. } if *sequence == bad);
+            let undone = |f: &Finding| matches!(f, Finding::LogFlipped { sequence, .. } if *sequence == other);
+            let [one, two] = &report.findings[..] else {
+                panic!("byte {at} of page {other}: {:?}", report.findings)
+            };
+            assert!(
+                report.log_groups == 2 && [one, two].into_iter().any(mended) && [one, two].into_iter().any(undone),
+                "byte {at} of page {other}: {:?}",
+                report.findings
+            );
+        }
+    }
     let mut spoilt = built();
     spoil(spoilt.page(8 + 50 % 32), 60);
     spoil(spoilt.page(8 + 51 % 32), 60);

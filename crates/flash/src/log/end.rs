@@ -1,19 +1,25 @@
 //! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7, S-9.18,
 //! S-9.19), or the superblock that led on is (S-9.12).
 
-use super::{AHEAD, Before, CRC_OFFSET, Head, MAGIC, PAYLOAD_OFFSET, PageHead, Pages};
+use super::{
+    AHEAD, Before, CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, Head, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Pages,
+};
 use crate::error::Error;
 use keepfs_format::FromBytes;
 use keepfs_pool::log::OWN_NUMBERS;
 
 /// Pages behind the end that are looked at: three groups of the greatest length (S-8.10), and some.
-const BEHIND: u64 = 8192;
+pub(super) const BEHIND: u64 = 8192;
 
 /// Pages behind one that is as before that are looked at first.
 const NEAR: u64 = 8;
 
 /// Rounds of the ring by which the numbers of lives behind a lost superblock are greater: those of another pool's log are elsewhere (S-8.13).
 const ROUNDS: u64 = 8;
+
+/// What to do where a carried group is lost, for people.
+const LEFT_OF_CARRIED: &str = "restore it from a backup, or mount it with -o ro,cut-log to look at what is left, or with -o cut-log to \
+                               go on from there: some files have older bytes, or zeros";
 
 /// A page at which a log is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +51,10 @@ impl Cut {
     /// What is lost by it, for people.
     pub fn loss(&self) -> &'static str {
         match self.proved {
+            true if self.superblock.is_some() && self.carried => {
+                "the newest superblock is lost, and what was written or synced since, and small writes from before the checkpoint before: \
+                 of which files is not known"
+            }
             true if self.superblock.is_some() => {
                 "the newest superblock is lost, and what was written or synced since: files are as they were before"
             }
@@ -59,6 +69,14 @@ impl Cut {
     /// Why the pool is not opened for writing.
     pub fn refusal(&self) -> Error {
         if let Some(lost) = self.superblock {
+            if self.carried {
+                return Error::BadPool(format!(
+                    "its newest superblock (generation {} or later) is lost, of which page {} of its log tells, and with it what was \
+                     written or synced since, and small writes that were synced before the checkpoint before it are lost, too, of which \
+                     files is not known; {LEFT_OF_CARRIED}",
+                    lost.generation, self.page
+                ));
+            }
             return Error::BadPool(format!(
                 "its newest superblock (generation {} or later) is lost, of which page {} of its log tells, and with it what was \
                  written or synced since; mount it read-only (-o ro) to see it as it was before, mount it with -o cut-log to go on \
@@ -74,8 +92,7 @@ impl Cut {
         if self.carried {
             return Error::BadPool(format!(
                 "page {}, of group {} of its log, {what}, and small writes that were synced before its last checkpoint are lost, of \
-                 which files is not known; restore it from a backup, or mount it with -o ro,cut-log to look at what is left, or with \
-                 -o cut-log to go on from there: some files have older bytes, or zeros",
+                 which files is not known; {LEFT_OF_CARRIED}",
                 self.page, self.group
             ));
         }
@@ -96,11 +113,13 @@ pub(super) fn judge(
     end: u64,
 ) -> Result<Option<Cut>, Error> {
     let q = expected.sequence;
+    let first = end - pages.region.pages;
     let end = end.min(q + 1 + BEHIND);
     let mut behind = Behind {
         expected,
         before,
         pages,
+        first,
         end,
     };
     if let Some(lost) = behind.lost_superblock(page)? {
@@ -132,6 +151,8 @@ struct Behind<'a, 'd> {
     expected: &'a Head,
     before: &'a Before,
     pages: &'a mut Pages<'d>,
+    /// Number of the log's first page.
+    first: u64,
     end: u64,
 }
 
@@ -183,7 +204,41 @@ impl Behind<'_, '_> {
                 before = Some(head.sequence.get());
             }
         }
-        Ok(None)
+        match self.before.is_other_lost {
+            true => self.told_anywhere(),
+            false => Ok(None),
+        }
+    }
+
+    /// The same where no slot of the other parity holds a superblock: whatever page of the ring tells, however bad those at the end are.
+    fn told_anywhere(&mut self) -> Result<Option<LostSuperblock>, Error> {
+        let (round, first) = (self.pages.region.pages, self.first);
+        let mut told: Option<LostSuperblock> = None;
+        let mut pages = Pages::new(self.pages.device, self.pages.region);
+        for place in first..first + round {
+            let bytes = match pages.get(place, first + round) {
+                Err(error) if error.is_device_io() => continue,
+                bytes => bytes?,
+            };
+            let tells = |head: &PageHead| {
+                let number = head.sequence.get();
+                head.base.get() >= self.before.bases.end
+                    && (first.max(OWN_NUMBERS)..first + ROUNDS * round).contains(&number)
+                    && number % round == place % round
+                    && is_sound(head)
+            };
+            if let Some(head) = any_head(bytes).filter(tells) {
+                let before = told.unwrap_or(LostSuperblock {
+                    generation: 0,
+                    told_at: 0,
+                });
+                told = Some(LostSuperblock {
+                    generation: before.generation.max(head.base.get()),
+                    told_at: before.told_at.max(head.sequence.get()),
+                });
+            }
+        }
+        Ok(told)
     }
 
     /// The same where the log of the lost superblock goes on from no page (S-10.7): it begins with what its checkpoint carried over,
@@ -266,6 +321,16 @@ fn is_older(page: &[u8], expected: &Head, round: u64) -> bool {
     page.iter().all(|byte| *byte == 0) || any_head(page).is_some_and(of_earlier_round)
 }
 
+/// Whether a head keeps the rules of S-8.2.
+fn is_sound(head: &PageHead) -> bool {
+    let counts = [head.sequence, head.group, head.durable, head.base, head.seq];
+    usize::from(head.used.get()) <= PAYLOAD
+        && head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0
+        && head.reserved == 0
+        && head.durable < head.group
+        && counts.iter().all(|count| count.get() < 1 << 62)
+}
+
 /// The head of a page of the log.
 fn any_head(page: &[u8]) -> Option<PageHead> {
     let head = PageHead::read_from_bytes(&page[..PAYLOAD_OFFSET]).ok()?;
@@ -278,7 +343,7 @@ fn head(page: &[u8], q: u64) -> Option<PageHead> {
 }
 
 /// The CRC that a page says it has.
-fn stored(page: &[u8]) -> Option<u64> {
+pub(super) fn stored(page: &[u8]) -> Option<u64> {
     page[CRC_OFFSET..].first_chunk().map(|crc| u64::from_le_bytes(*crc))
 }
 

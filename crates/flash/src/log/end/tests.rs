@@ -118,6 +118,11 @@ impl Log {
 
     /// What ends the log in an image of which some pages are bad.
     fn cut(&self, image: &Image, bad: &[(u64, Bad)]) -> Option<Cut> {
+        self.cut_behind(FIRST_GROUP - 1, image, bad)
+    }
+
+    /// The same where the superblock tells this group as flushed.
+    fn cut_behind(&self, durable: u64, image: &Image, bad: &[(u64, Bad)]) -> Option<Cut> {
         let device = SimDevice::over(image.clone());
         let mut faults = Faults::none();
         for (q, bad) in bad {
@@ -132,7 +137,8 @@ impl Log {
             incarnation: INCARNATION,
             bases: BASE - 1..BASE + 1,
             seq: 1,
-            durable: FIRST_GROUP - 1,
+            durable,
+            is_other_lost: false,
         };
         scan(&device, &region(1), self.head, &before).expect("scan").cut
     }
@@ -294,6 +300,28 @@ fn pages_of_another_pool_prove_nothing() {
                 image.change(page, |bytes| bytes[kept..].copy_from_slice(&of_other[kept..]));
                 assert_eq!(log.cut(&image, &[]), None, "{shape:?}, page {q}, {kept}");
             }
+        }
+    }
+}
+
+/// S-9.17: the superblock tells its first group as flushed, and a sync wrote it. Where a page proves that, the state without it may be
+/// shown: one before the bad page, or one that continues the page before it. Else it may be the carried group.
+#[test]
+fn a_proved_page_tells_that_a_sync_wrote_the_first_group() {
+    for (first, lengths) in FIRSTS
+        .into_iter()
+        .flat_map(|first| [[4, 1], [2, 1], [1, 2]].map(|lengths| (first, lengths)))
+    {
+        let blank = SimDevice::new(START + RING).image();
+        let log = Log::over(&blank, first, 1, &lengths, 0);
+        for (q, bad) in (first..first + lengths[0]).flat_map(|q| KINDS.map(|bad| (q, bad))) {
+            let what = format!("{lengths:?} from {first}, page {q} {bad:?}");
+            let cut = log.cut_behind(FIRST_GROUP, &log.image, &[(q, bad)]);
+            let cut = cut.unwrap_or_else(|| panic!("{what}"));
+            let keeps_crc = matches!(bad, Bad::Older | Bad::Tail | Bad::Bits | Bad::OnlyCrc);
+            let left = first + lengths[0] - q - 1;
+            let proved = q > first || left > 1 || left == 1 && keeps_crc;
+            assert!(cut.proved && cut.carried != proved, "{what}: {cut:?}");
         }
     }
 }

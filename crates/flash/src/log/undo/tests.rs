@@ -56,6 +56,7 @@ fn read(image: Image) -> Scan {
         bases: 8..10,
         seq: 1,
         durable: 19,
+        is_other_lost: false,
     };
     scan(&SimDevice::over(image), &REGION, HEAD, &before).expect("scan")
 }
