@@ -1,5 +1,6 @@
 //! What a mount can be told.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub struct MountConfig {
     pub mountpoint: PathBuf,
     /// The source as shown by mount(8). With an anchor it must be an absolute path to a file or device, else the kernel
     /// shows the anchor instead.
-    pub fsname: String,
+    pub fsname: OsString,
     /// The type is shown as `fuse.<subtype>` (with an anchor `fuseblk.<subtype>`); empty for none.
     pub subtype: String,
     /// Refuse all changes.

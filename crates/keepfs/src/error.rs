@@ -2,6 +2,7 @@
 
 use keepfs_media::DeviceError;
 use keepfs_media::signature::Signature;
+use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, OpenError};
 use keepfs_vfs::Errno;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The pool could not be opened or made.
-    #[error("{pool}: {source}")]
+    #[error("{pool}: {source}", pool = .pool.shown())]
     Pool {
         /// The pool.
         pool: PathBuf,
@@ -27,7 +28,7 @@ pub enum Error {
     #[error(transparent)]
     Mount(#[from] Failure),
     /// An operation on a file failed.
-    #[error("cannot {what} {path}: {errno}")]
+    #[error("cannot {what} {path}: {errno}", path = .path.shown())]
     File {
         /// What was tried.
         what: &'static str,
@@ -37,7 +38,7 @@ pub enum Error {
         errno: Errno,
     },
     /// Somebody's data is on the device.
-    #[error("{pool} holds {signature}; use another device, or --force to overwrite it")]
+    #[error("{pool} holds {signature}; use another device, or --force to overwrite it", pool = .pool.shown())]
     Signature {
         /// The path.
         pool: PathBuf,
@@ -45,19 +46,19 @@ pub enum Error {
         signature: Signature,
     },
     /// The file is not empty.
-    #[error("{pool} exists and is not empty; choose another name, or --force to overwrite it")]
+    #[error("{pool} exists and is not empty; choose another name, or --force to overwrite it", pool = .pool.shown())]
     NotEmpty {
         /// The path.
         pool: PathBuf,
     },
     /// A file shall be made, and nobody said how large.
-    #[error("{pool} does not exist; say how large it shall be (--size 10G)")]
+    #[error("{pool} does not exist; say how large it shall be (--size 10G)", pool = .pool.shown())]
     NoSize {
         /// The path.
         pool: PathBuf,
     },
     /// A block device is smaller than the pool that was asked for.
-    #[error("{pool} has only {has} bytes, {wanted} were asked for; leave out --size to use all of it")]
+    #[error("{pool} has only {has} bytes, {wanted} were asked for; leave out --size to use all of it", pool = .pool.shown())]
     DeviceTooSmall {
         /// The path.
         pool: PathBuf,
@@ -67,7 +68,7 @@ pub enum Error {
         wanted: u64,
     },
     /// It would be too small for a pool.
-    #[error("{pool} would have {has} bytes, and a pool needs at least 2 MiB (--size 2M)")]
+    #[error("{pool} would have {has} bytes, and a pool needs at least 2 MiB (--size 2M)", pool = .pool.shown())]
     TooSmall {
         /// The path.
         pool: PathBuf,
@@ -76,8 +77,7 @@ pub enum Error {
     },
     /// All of a file shall be allocated, and there is no room for it.
     #[error(
-        "there is no room for all {wanted} bytes of {pool} where it lies, {missing} bytes are missing; free as many there, or make it smaller (--size)"
-    )]
+        "there is no room for all {wanted} bytes of {pool} where it lies, {missing} bytes are missing; free as many there, or make it smaller (--size)", pool = .pool.shown())]
     NoRoom {
         /// The path.
         pool: PathBuf,
@@ -87,7 +87,7 @@ pub enum Error {
         missing: u64,
     },
     /// A pool shall grow that has all there is.
-    #[error("{pool} has {has} bytes, which is all that there is; {how}")]
+    #[error("{pool} has {has} bytes, which is all that there is; {how}", pool = .pool.shown())]
     NoMore {
         /// The path.
         pool: PathBuf,
@@ -97,7 +97,7 @@ pub enum Error {
         how: &'static str,
     },
     /// A pool shall get smaller, or as large as it is.
-    #[error("{pool} has {has} bytes already, {wanted} were asked for, and a pool does not shrink")]
+    #[error("{pool} has {has} bytes already, {wanted} were asked for, and a pool does not shrink", pool = .pool.shown())]
     Smaller {
         /// The path.
         pool: PathBuf,
@@ -107,7 +107,7 @@ pub enum Error {
         wanted: u64,
     },
     /// The log cannot have the size that was asked for.
-    #[error("the log of {pool} can have {least} to {most} bytes, {wanted} were asked for")]
+    #[error("the log of {pool} can have {least} to {most} bytes, {wanted} were asked for", pool = .pool.shown())]
     LogSize {
         /// The path.
         pool: PathBuf,
@@ -127,7 +127,7 @@ pub enum Error {
         max: usize,
     },
     /// A file could not be prepared.
-    #[error("cannot {what} {path}: {source}; check the path and its permissions")]
+    #[error("cannot {what} {path}: {source}; check the path and its permissions", path = .path.shown())]
     Io {
         /// What was tried.
         what: &'static str,

@@ -73,7 +73,9 @@ pub fn users_of(path: &Path) -> io::Result<Vec<User>> {
         }
         false => Vec::new(),
     };
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // Places are any bytes.
+    let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mountinfo = String::from_utf8_lossy(&mountinfo);
     let mut users = mounted_at(&mountinfo, &devices);
     users.extend(devices.into_iter().flat_map(holders));
     users.extend(

@@ -7,6 +7,7 @@ use crate::options::{Anchor, MountOptions};
 use crate::program::OWN;
 use crate::registry::{self, Record};
 use crate::said::{Attached, Said};
+use crate::visible::Shown;
 use crate::words::{Attach, Detach, Serve};
 use crate::{Outcome, control, environment, starter, wire};
 use keepfs_fuse::anchor::LoopAnchor;
@@ -42,7 +43,7 @@ fn with_anchor<T>(
 ) -> Result<(T, bool), Failure> {
     let anchor = match wanted {
         Anchor::None => None,
-        _ => match LoopAnchor::attach(&pool.display().to_string()) {
+        _ => match LoopAnchor::attach(&pool.shown()) {
             Ok(anchor) => Some(anchor),
             Err(error) if wanted == Anchor::Loop => return Err(error.into()),
             Err(error) => {
@@ -74,6 +75,7 @@ fn with_anchor<T>(
 pub struct Helper {
     socket: Option<OwnedFd>,
     process: Child,
+    is_waited_for: bool,
 }
 
 impl Helper {
@@ -95,7 +97,11 @@ impl Helper {
             .stderr(Stdio::null());
         let process = command.spawn()?;
         let socket = Some(ours);
-        Ok(Helper { socket, process })
+        Ok(Helper {
+            socket,
+            process,
+            is_waited_for: true,
+        })
     }
 
     /// As [`here`], by the helper; the handshake is this process's. Errors: what the helper met.
@@ -124,6 +130,12 @@ impl Helper {
         }
     }
 
+    /// The keeper has the connection by now, and the mount does not stay: it is gone when this process and what the keeper holds are,
+    /// for which the keeper waits, so this one must not.
+    pub fn abandon(mut self) {
+        self.is_waited_for = false;
+    }
+
     /// The mount stays; returns when the helper has tuned it and is gone.
     pub fn release(mut self) {
         if let Some(socket) = self.socket.take()
@@ -138,7 +150,9 @@ impl Drop for Helper {
     fn drop(&mut self) {
         drop(self.socket.take());
         // It ends when nobody is at the other end; its exit says nothing.
-        let _ = self.process.wait();
+        if self.is_waited_for {
+            let _ = self.process.wait();
+        }
     }
 }
 
@@ -234,7 +248,7 @@ fn take_down(args: &Detach) -> Result<(), Failure> {
     match registry::of(args.keeper) {
         Ok(record) if record.device != mount.device() => Err(Failure::Other(format!(
             "{}: not the mount of this keeper",
-            mount.path().display()
+            mount.path().shown()
         ))),
         // Without a record nobody finds the mount; it can be unmounted.
         _ => Ok(unmount(&mount)?),
@@ -259,7 +273,7 @@ pub fn start_detach(description: &[u8]) -> io::Result<Child> {
 pub fn unmount(unmounter: &Unmounter) -> Result<(), FuseError> {
     match unmounter.unmount(How::Gentle) {
         Err(FuseError::Busy { path }) => {
-            tracing::warn!(path = %path.display(), "in use: unmounted lazily");
+            tracing::warn!(path = %path.shown(), "in use: unmounted lazily");
             unmounter.unmount(How::Lazy)
         }
         other => other,

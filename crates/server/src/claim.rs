@@ -1,6 +1,7 @@
 //! A pool's device, open and locked, of which nothing has been read yet.
 
 use crate::open::OpenOptions;
+use crate::visible::Shown;
 use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::DeviceError;
 use keepfs_media::file::{FileDevice, FileOptions, Handed, OpenMode};
@@ -142,7 +143,7 @@ pub enum OpenError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// It is no pool, or damaged.
-    #[error("{pool}: {source}")]
+    #[error("{pool}: {source}", pool = .pool.shown())]
     Pool {
         /// The pool.
         pool: PathBuf,

@@ -60,9 +60,9 @@ impl Private {
 
     fn is_in_use(&self, own: &[u32]) -> bool {
         // What is seen elsewhere too is not this namespace's alone; one that has a name stays.
-        let shared = fs::read_to_string("/proc/self/mountinfo").is_ok_and(|table| is_shared(&table));
+        let shared = table_of("self").is_ok_and(|table| is_shared(&table));
         let name = self.namespace.to_string_lossy();
-        let named = fs::read_to_string("/proc/1/mountinfo").is_ok_and(|table| is_named(&table, &name));
+        let named = table_of("1").is_ok_and(|table| is_named(&table, &name));
         shared || named || processes().any(|process| !own.contains(&process) && self.is_user(process))
     }
 
@@ -81,6 +81,12 @@ impl Private {
         let word = words.split(|byte| *byte == 0).nth(1).unwrap_or_default();
         DAEMONS.contains(&word) && identity(&of("exe")).is_ok_and(|program| program == self.program)
     }
+}
+
+/// The mounts that a process sees. Places are any bytes (S-18.10), and nothing here is found by them.
+fn table_of(process: &str) -> io::Result<String> {
+    let table = fs::read(format!("{PROC}/{process}/mountinfo"))?;
+    Ok(String::from_utf8_lossy(&table).into_owned())
 }
 
 fn namespace_of(process: &str) -> io::Result<PathBuf> {

@@ -1,6 +1,7 @@
 //! Why something could not be done: one sentence for whoever asked for it.
 
 use crate::claim::OpenError;
+use crate::visible::Shown;
 use keepfs_check::read::ReadError;
 use keepfs_fuse::FuseError;
 use keepfs_media::DeviceError;
@@ -22,7 +23,7 @@ pub enum Failure {
     #[error(transparent)]
     Fuse(#[from] FuseError),
     /// A pool could not be read.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.shown())]
     Read {
         /// The pool.
         path: PathBuf,
@@ -30,7 +31,7 @@ pub enum Failure {
         source: ReadError,
     },
     /// A system call failed.
-    #[error("cannot {what} {path}: {source}")]
+    #[error("cannot {what} {}: {source}", .path.shown())]
     Io {
         /// What was tried.
         what: &'static str,

@@ -5,6 +5,7 @@ mod serving;
 pub use serving::{OperationFigures, ServingFigures, ThreadFigures};
 
 use crate::pause::Pause;
+use crate::told_path;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ pub struct Status {
     /// [`VERSION`].
     pub version: u32,
     /// Its device.
+    #[serde(flatten, with = "told_path::pool")]
     pub pool: PathBuf,
     /// Its label, maybe empty.
     pub label: String,
@@ -57,6 +59,7 @@ pub struct Status {
     #[serde(default)]
     pub keeper: Option<KeeperFigures>,
     /// Where it is mounted, even if its server is dead.
+    #[serde(flatten, with = "told_path::dir::maybe")]
     pub dir: Option<PathBuf>,
     /// How it is mounted.
     pub mount: Option<MountFigures>,

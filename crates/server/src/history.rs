@@ -9,6 +9,7 @@ use crate::lingering;
 use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::unserved::Unserved;
+use crate::visible::Shown;
 use crate::waiting::patiently;
 use keepfs_check::read::View;
 use keepfs_check::{Image, Report, for_programs, from_programs, history as kept};
@@ -452,7 +453,7 @@ pub fn pool_meant(of: &Path) -> Result<PathBuf, Failure> {
 
 /// Asks a server. `None`: it is dead.
 pub fn ask<T: DeserializeOwned>(record: &Record, question: &Question) -> Result<Option<T>, Failure> {
-    let dir = record.dir.display();
+    let dir = record.dir.shown();
     let answer = match question {
         // It may wait for the device.
         Question::DamageClear => control::ask(record, question),

@@ -91,6 +91,7 @@ impl DeviceImage {
 
     /// Opens a device whoever uses it.
     pub fn open_live(path: &Path) -> Result<DeviceImage, Failure> {
+        FileDevice::suits(path)?;
         let mut file = File::open(path).map_err(Failure::io("open", path))?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(Failure::io("measure", path))?;
         let pages = bytes / PAGE as u64;

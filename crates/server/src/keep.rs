@@ -201,7 +201,7 @@ impl Keeper {
     fn adopt(mut self, before: u32) -> Outcome {
         let child = Child::adopt(&mut self.held, &mut self.begin);
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
-        (self.begin.keeper_pid, self.begin.version) = (std::process::id(), said::VERSION);
+        (self.begin.keeper_pid, self.begin.version) = (std::process::id(), said::FIRST);
         if let Err(error) = place::moved(&mut self.held, before, self.begin.keeper_pid) {
             let why = format!("`keepfs status` will not find this mount ({error})");
             match &child {

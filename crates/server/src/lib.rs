@@ -57,6 +57,7 @@ mod starter;
 pub mod status;
 pub mod table;
 mod task;
+pub mod told_path;
 pub mod unmount;
 pub mod unserved;
 mod until;

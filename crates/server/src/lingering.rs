@@ -6,6 +6,7 @@ use crate::figures::Status;
 use crate::namespaces::Holder;
 use crate::question::{Question, Whereabouts};
 use crate::registry::{self, Record};
+use crate::visible::Shown;
 use crate::{control, table};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -61,9 +62,9 @@ pub fn server_of(pool: &Path) -> Option<Record> {
 impl Lingering {
     /// How it is mounted.
     pub fn what(&self) -> String {
-        let dir = self.record.dir.display();
+        let dir = self.record.dir.shown();
         match (&self.elsewhere, self.is_mounted_there, &self.holder) {
-            (Some(elsewhere), ..) => format!("unmounted from {dir}, and mounted still at {}", elsewhere.display()),
+            (Some(elsewhere), ..) => format!("unmounted from {dir}, and mounted still at {}", elsewhere.shown()),
             (None, true, _) => format!("mounted at {dir} in another mount namespace"),
             (None, false, Some(holder)) => format!("unmounted from {dir}, and mounted still {holder}"),
             (None, false, None) => {
@@ -74,9 +75,9 @@ impl Lingering {
 
     /// What ends it.
     pub fn action(&self) -> String {
-        let (dir, pool) = (self.record.dir.display(), self.record.pool.display());
+        let (dir, pool) = (self.record.dir.shown(), self.record.pool.shown());
         match (&self.elsewhere, self.is_mounted_there, &self.holder) {
-            (Some(elsewhere), ..) => format!("keepfs unmount {} ends it", elsewhere.display()),
+            (Some(elsewhere), ..) => format!("keepfs unmount {} ends it", elsewhere.shown()),
             (None, true, _) => format!("nsenter -t {} -m keepfs unmount {dir} ends it", self.record.pid),
             (None, false, Some(holder)) => holder.action(),
             (None, false, None) => {
@@ -107,7 +108,7 @@ impl Lingering {
         done.map_err(|error| {
             Failure::Other(format!(
                 "{}: {}, and its connection cannot be ended ({CONNECTIONS}: {error}); `mount -t fusectl none {CONNECTIONS}`, then try again",
-                self.record.pool.display(),
+                self.record.pool.shown(),
                 self.what()
             ))
         })

@@ -89,7 +89,7 @@ impl Death {
 /// What a server is told when it begins.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Begin {
-    /// What the keeper says has this version ([`said::VERSION`]).
+    /// What the keeper says has this version ([`said::FIRST`]).
     #[serde(default = "said::first")]
     pub version: u32,
     /// Its keeper.
@@ -110,7 +110,7 @@ impl Begin {
     /// For the first server of the keeper `keeper_pid`.
     pub fn first(keeper_pid: u32) -> Begin {
         Begin {
-            version: said::VERSION,
+            version: said::FIRST,
             keeper_pid,
             lives: 1,
             deaths: 0,

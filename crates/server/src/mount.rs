@@ -7,6 +7,7 @@ use crate::starter::{READY, hear};
 use crate::table::{self, Mount as Mounted};
 use crate::unmount::unmount;
 use crate::unserved::{self, Unserved};
+use crate::visible::Shown;
 use crate::words::Keep;
 use crate::{Outcome, control, environment, exposed, heap, keep, registry, role, serve};
 use keepfs_fuse::How;
@@ -77,7 +78,7 @@ impl Mounting {
         if self.cleared {
             tell(&format!(
                 "the mount at {} that had lost its server was taken away; what programs have open on it gives errors",
-                self.dir.display()
+                self.dir.shown()
             ));
         }
         let is_kept = self.options.is_kept()?;
@@ -125,8 +126,8 @@ impl Mounting {
             tell(&format!(
                 "warning: the root directory of {0} is damaged and nothing below {1} can be reached; unmount it and run \
                  `keepfs check --repair {0}`, first with --dry-run, which only says what it would do",
-                self.pool.display(),
-                self.dir.display()
+                self.pool.shown(),
+                self.dir.shown()
             ));
         }
     }
@@ -161,7 +162,7 @@ fn take_back(dir: &Path, before: Option<&Mounted>, tell: &mut dyn FnMut(&str)) {
     {
         tell(&format!(
             "a mount without a server is left at {}: {error}; umount -l takes it away",
-            dir.display()
+            dir.shown()
         ));
     }
 }
@@ -189,8 +190,8 @@ fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
     match path != dir && path.starts_with(dir) {
         true => Err(Failure::Other(format!(
             "{what} {} lies below the mount point {}, and the mount would hide it: mount at another directory, or move it",
-            path.display(),
-            dir.display()
+            path.shown(),
+            dir.shown()
         ))),
         false => Ok(()),
     }
@@ -217,7 +218,7 @@ fn place(pool: &Path, dir: &Path) -> Result<(PathBuf, bool), Failure> {
         (found, true) => Ok((found, cleared > 0)),
         (found, false) => Err(Failure::Other(format!(
             "mount point {} is not a directory",
-            found.display()
+            found.shown()
         ))),
     }
 }

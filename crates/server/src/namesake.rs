@@ -5,8 +5,9 @@
 
 use crate::failure::Failure;
 use crate::registry::{self, FOLDER};
+use crate::visible::Shown;
 use crate::waiting::{LEAVING, LOOK, wait_for_ending_servers};
-use crate::{table, visible};
+use crate::{table, told_path, visible};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -25,10 +26,12 @@ const WRITING: Duration = Duration::from_secs(2);
 /// Which pool has an id.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct User {
+    #[serde(flatten, with = "told_path::pool")]
     pool: PathBuf,
     /// [`registry::identities`].
     identities: Vec<String>,
     /// Where it is to be mounted.
+    #[serde(flatten, with = "told_path::dir")]
     dir: PathBuf,
 }
 
@@ -87,9 +90,9 @@ fn refusal(ours: &User, other: &User) -> Failure {
     Failure::Other(format!(
         "{}: a pool with the same UUID, {}, is in use at {}; if this one is a copy, give it a UUID of its own (`keepfs set --new-id {pool}`), \
          or look at it beside the other with the mount options ro,nouuid",
-        ours.pool.display(),
-        other.pool.display(),
-        other.dir.display(),
+        ours.pool.shown(),
+        other.pool.shown(),
+        other.dir.shown(),
     ))
 }
 
@@ -123,7 +126,7 @@ fn claim_in(folder: &Path, id: &str, ours: &User) -> io::Result<Claimed> {
         if Instant::now() > until {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("{} stays locked", path.display()),
+                format!("{} stays locked", path.shown()),
             ));
         }
         drop(file);

@@ -1,5 +1,6 @@
 //! Who has a mount in another mount namespace.
 
+use crate::visible::Shown;
 use crate::{servers, table};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,21 +42,13 @@ impl Holder {
 
     /// What ends it there.
     pub fn action(&self) -> String {
-        format!(
-            "`nsenter -t {} -m umount {}` ends it there",
-            self.pid,
-            self.dir.display()
-        )
+        format!("`nsenter -t {} -m umount {}` ends it there", self.pid, self.dir.shown())
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Holder { pid, name, dir } = self;
-        write!(
-            f,
-            "at {} in the mount namespace of process {pid} ({name})",
-            dir.display()
-        )
+        write!(f, "at {} in the mount namespace of process {pid} ({name})", dir.shown())
     }
 }

@@ -320,7 +320,7 @@ impl MountOptions {
     pub fn mount(&self, pool: &Path, dir: &Path) -> MountConfig {
         MountConfig {
             mountpoint: dir.to_owned(),
-            fsname: pool.display().to_string(),
+            fsname: pool.as_os_str().to_owned(),
             subtype: "keepfs".into(),
             read_only: self.read_only,
             nosuid: self.nosuid,

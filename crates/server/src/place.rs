@@ -3,14 +3,14 @@
 use crate::held::{Held, Item};
 use crate::registry::{self, Record};
 use crate::rooms::PLACE;
-use crate::said;
+use crate::{said, told_path};
 use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Where the server of a mount is found, and what no later server can find out.
 #[derive(Serialize, Deserialize)]
 pub struct Place {
-    /// It is of this version ([`said::VERSION`]).
+    /// It is of this version ([`Place::version_of`]).
     #[serde(default = "said::first")]
     pub version: u32,
     /// What is published of it.
@@ -26,6 +26,14 @@ pub struct Place {
 }
 
 impl Place {
+    /// The first version that can tell of this mount.
+    pub fn version_of(record: &Record) -> u32 {
+        match told_path::is_text(&record.pool) && told_path::is_text(&record.dir) {
+            true => said::FIRST,
+            false => said::PATHS_ARE_BYTES,
+        }
+    }
+
     /// Of what a server handed on. Errors: it makes no sense, or is of a later release.
     pub fn read(bytes: &[u8]) -> io::Result<Place> {
         let place: Place = serde_json::from_slice(bytes)?;

@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::options::MountOptions;
-use crate::table;
+use crate::visible::Shown;
+use crate::{table, told_path};
 use keepfs_media::mounts;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,7 @@ pub struct Record {
     #[serde(default)]
     pub kept: bool,
     /// Its pool, an absolute path.
+    #[serde(flatten, with = "told_path::pool")]
     pub pool: PathBuf,
     /// What its pool is by whatever name ([`mounts::identities`]).
     #[serde(default)]
@@ -37,6 +39,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub births: BTreeMap<String, u64>,
     /// Where it is mounted.
+    #[serde(flatten, with = "told_path::dir")]
     pub dir: PathBuf,
     /// Device number of the mount, `major:minor`.
     pub device: String,
@@ -98,7 +101,7 @@ impl Record {
             if let Err(error) = fs::remove_file(&file)
                 && error.kind() != io::ErrorKind::NotFound
             {
-                tracing::warn!(file = %file.display(), %error, "cannot remove");
+                tracing::warn!(file = %file.shown(), %error, "cannot remove");
             }
         }
     }
@@ -337,7 +340,7 @@ pub fn at_dir(dir: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
 fn nothing_at(dir: &Path, over: Option<table::Mount>) -> Failure {
     let is_below = |mount: &table::Mount| mount.dir == dir && mount.is_keepfs();
     let covered = over.filter(|_| table::mounts().iter().any(is_below));
-    let dir = dir.display();
+    let dir = dir.shown();
     Failure::Other(match covered {
         Some(over) => format!(
             "a {} is mounted over the pool at {dir}; `umount {dir}` takes that away, then try again",

@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 
 /// The version of all that is said, and of what servers hand on by their keeper ([`crate::place`]). Whoever hears of a later one refuses
 /// what it cannot know.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// What says nothing that only later versions have is of this one, so that earlier programs can serve too.
+pub const FIRST: u32 = 1;
+/// Since this one paths may be no UTF-8 ([`crate::told_path`]).
+pub const PATHS_ARE_BYTES: u32 = 2;
 
 /// Who says nothing of a version says what the first one has.
 pub fn first() -> u32 {
-    1
+    FIRST
 }
 
 /// Whether what is told in this version can be understood; `who` told it. Errors: a sentence.

@@ -13,6 +13,7 @@ use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::said::Said;
 use crate::starter::{self, NOWHERE, READY, WARNS};
+use crate::visible::Shown;
 use crate::visible::one_line;
 use crate::waiting::patiently;
 use crate::words::Serve;
@@ -226,7 +227,7 @@ fn begin(
     stand_by(kept.is_some())?;
     let opened = open(claim, options)?;
     if let Some(said) = opened.volume().store().superblocks_lost() {
-        starter::tell(&format!("{WARNS}{}: {said}", pool.display()));
+        starter::tell(&format!("{WARNS}{}: {said}", pool.shown()));
     }
     // Who gave it up before it was there shall not find it later.
     if is_awaited && starter::is_gone() {
@@ -265,8 +266,12 @@ fn begin(
     if let Some(kept) = &kept {
         let id = id.as_ref().map(File::try_clone).transpose();
         let id = id.map_err(|e| Failure::Other(format!("no free descriptor: {e}")))?;
-        succeed::hand_over(kept, &opened, &session, &live, (control.as_deref(), id))?;
-        succeed::watch(kept, &opened, control.as_ref())?;
+        let handed = succeed::hand_over(kept, &opened, &session, &live, (control.as_deref(), id));
+        if let Err(failure) = handed.and_then(|()| succeed::watch(kept, &opened, control.as_ref())) {
+            // Who waited for it here would be waited for (S-16.30).
+            helper.into_iter().for_each(Helper::abandon);
+            return Err(failure);
+        }
     }
     if let Some(helper) = helper {
         helper.release();

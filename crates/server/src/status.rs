@@ -8,6 +8,7 @@ use crate::figures::Status;
 use crate::question::Question;
 use crate::registry::{self, Record};
 use crate::unserved::Unserved;
+use crate::visible::Shown;
 use crate::{exposed, history, lingering, offline, serving, table};
 use std::path::Path;
 
@@ -63,7 +64,7 @@ pub fn live(record: &Record) -> Result<Status, Failure> {
         Ok(status) => Ok(with_pool(with_place(with_threads(status), record), record)),
         Err(Silent::Dead) if record.is_mounted() => Ok(unheard::dead(record)),
         Err(error @ Silent::Hung { .. }) => Ok(unheard::hung(record, &error)),
-        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.shown()))),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::namespaces::Holder;
 use crate::question::{Durable, Question, Whereabouts};
 use crate::registry::{self, Record};
 use crate::table;
+use crate::visible::Shown;
 use crate::waiting::ENDING;
 use keepfs_fuse::{FuseError, How};
 use rustix::io::Errno;
@@ -49,7 +50,7 @@ pub fn unmount(of: &Path, how: How, tell: &mut Tell<'_>) -> Result<(), Failure> 
     let wait = match record.as_ref().map(begin).transpose() {
         // Its server is put down below.
         Err(Silent::Hung { .. }) if how == How::Force => return hung::end(&mount.dir, record, tell),
-        Err(error) => return Err(Failure::Other(format!("{}: {error}", mount.dir.display()))),
+        Err(error) => return Err(Failure::Other(format!("{}: {error}", mount.dir.shown()))),
         Ok(wait) => wait.flatten(),
     };
     // Looked at before: the number of the anchor may be another mount's a moment after this one is gone.
@@ -60,12 +61,12 @@ pub fn unmount(of: &Path, how: How, tell: &mut Tell<'_>) -> Result<(), Failure> 
     match after.iter().find(same).map(|other| &other.dir) {
         Some(other) if how == How::Force => tell(Said::Warning(format!(
             "keepfs: what is mounted at {0} has ended with it, and every access there fails; `umount {0}` takes it away",
-            other.display()
+            other.shown()
         ))),
         Some(other) => {
             // Its server goes on, so only durability can be waited for.
             let opened = File::open(other).map_err(Failure::io("sync", other))?;
-            let place = format!("at {}", other.display());
+            let place = format!("at {}", other.shown());
             make_durable(&place, Some(opened), record.as_ref())?;
             tell(Said::News(format!(
                 "the pool stays mounted {place}; everything is durable"
@@ -87,7 +88,7 @@ fn end_lingering(lingering: &Lingering, how: How, tell: &mut Tell<'_>) -> Result
     if let Some(elsewhere) = &lingering.elsewhere {
         return unmount(elsewhere, how, tell);
     }
-    let pool = lingering.record.pool.display();
+    let pool = lingering.record.pool.shown();
     if how != How::Force {
         return Err(Failure::Other(format!(
             "{pool}: {}; {}",
@@ -116,7 +117,7 @@ fn in_use(error: FuseError) -> Failure {
     match &error {
         FuseError::Busy { path } => Failure::Other(format!(
             "{error}; `fuser -vm {}` shows by whom; with --lazy it is unmounted when they are done, with --force they get errors",
-            path.display()
+            path.shown()
         )),
         _ => error.into(),
     }
@@ -164,7 +165,7 @@ fn elsewhere(record: &Record) -> Option<(String, Option<File>)> {
 fn ended(wait: Wait, record: &Record, dir: &Path, tell: &mut Tell<'_>) -> Result<(), Failure> {
     let (begun, mut is_told) = (Instant::now(), false);
     while !wait.end_within(control::SOON) {
-        let dir = dir.display();
+        let dir = dir.shown();
         if let Some(why) = wait.stopped() {
             return Err(Failure::Other(format!(
                 "{dir} is unmounted, but its pool is not closed: {why}; nobody else can have the pool until then"
@@ -197,11 +198,11 @@ fn ended(wait: Wait, record: &Record, dir: &Path, tell: &mut Tell<'_>) -> Result
         Ended::Durable => Ok(()),
         Ended::Unclean(why) => Err(Failure::Other(format!(
             "{}: {why}; the next mount recovers what was synced",
-            dir.display()
+            dir.shown()
         ))),
         Ended::Died => Err(Failure::Other(format!(
             "{} is unmounted, but its server died before it had closed the pool; the next mount recovers what was synced",
-            dir.display()
+            dir.shown()
         ))),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::registry::{self, Record};
+use crate::visible::Shown;
 use crate::{servers, table};
 use rustix::io::Errno;
 use std::path::Path;
@@ -45,7 +46,7 @@ impl Unserved {
     /// What to do.
     pub fn action(self, dir: &Path) -> String {
         match self {
-            Unserved::Ended => format!("keepfs unmount -f {}, then mount it again", dir.display()),
+            Unserved::Ended => format!("keepfs unmount -f {}, then mount it again", dir.shown()),
             Unserved::NotRoot => "ask as root".into(),
             Unserved::Unknown => "ask where it was mounted (namespace, chroot, container), or mount it again".into(),
         }
@@ -53,7 +54,7 @@ impl Unserved {
 
     /// That nothing can be asked about the mount at `dir`.
     pub fn failure(self, dir: &Path) -> Failure {
-        Failure::Other(format!("{}: {}; {}", dir.display(), self.status(), self.action(dir)))
+        Failure::Other(format!("{}: {}; {}", dir.shown(), self.status(), self.action(dir)))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::program::{OWN, open};
 use crate::question::{Question, Told};
 use crate::registry::{self, Record};
 use crate::unserved;
+use crate::visible::Shown;
 use rustix::fs::{major, minor};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +33,7 @@ pub struct Upgraded {
 /// Replaces the server of the mount at `dir` by one of `program`, or of the program that this process is. Errors: the one before goes on.
 pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> {
     let (mount, record) = unserved::server_at(dir)?;
-    let dir = mount.dir.display();
+    let dir = mount.dir.shown();
     let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
     if !record.kept {
         return Err(failed(
@@ -48,7 +49,7 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
     if format!("{}:{}", major(lies), minor(lies)) == mount.device {
         return Err(failed(&format!(
             "{} lies on this very mount, which cannot be read while nobody serves it: copy it elsewhere and name that",
-            program.display()
+            program.shown()
         )));
     }
     let _alone = registry::turn_to_upgrade(record.pid).map_err(|error| match error.kind() {
@@ -94,8 +95,8 @@ fn meant(given: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 fn which(record: &Record) -> Result<Which, Failure> {
-    let status: Status = control::ask(record, &Question::Status)
-        .map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    let status: Status =
+        control::ask(record, &Question::Status).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))?;
     Ok(Which {
         pid: status.server_pid.unwrap_or_default().into(),
         servers: status.keeper.map_or(0, |keeper| keeper.servers),

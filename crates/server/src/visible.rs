@@ -31,5 +31,17 @@ pub fn path(path: &Path) -> String {
     shown(path.as_os_str().as_bytes()).into_owned()
 }
 
+/// Paths in the midst of a text.
+pub trait Shown {
+    /// As [`path`].
+    fn shown(&self) -> String;
+}
+
+impl Shown for Path {
+    fn shown(&self) -> String {
+        path(self)
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use crate::control::{Silent, Wait};
 use crate::failure::Failure;
 use crate::lingering;
 use crate::registry::{self, Record};
+use crate::visible::Shown;
 use keepfs_media::DeviceError;
 use std::path::Path;
 use std::thread;
@@ -48,7 +49,7 @@ fn mounted_where(pool: &Path, failure: Failure) -> Failure {
         return failure;
     }
     let user = registry::of_pool(pool).into_iter().find(Record::is_mounted);
-    let mounted = |record: Record| format!("mounted at {} by process {}", record.dir.display(), record.pid);
+    let mounted = |record: Record| format!("mounted at {} by process {}", record.dir.shown(), record.pid);
     let lingers = || lingering::of_pool(pool).map(|found| format!("{}; {}", found.what(), found.action()));
     match user.map(mounted).or_else(lingers) {
         Some(by) => Failure::Device(DeviceError::Busy {

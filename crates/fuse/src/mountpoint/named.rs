@@ -44,9 +44,9 @@ fn make_apart(channel: &File, anchor: &Path, config: &MountConfig) -> io::Result
     sys::leave_mount_namespace()?;
     // Nothing of what follows may be seen outside.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    mount_bind(anchor, config.fsname.as_str())?;
+    mount_bind(anchor, config.fsname.as_os_str())?;
     let context = fsopen("fuseblk", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&context, "source", config.fsname.as_str())?;
+    fsconfig_set_string(&context, "source", config.fsname.as_os_str())?;
     if !config.subtype.is_empty() {
         fsconfig_set_string(&context, "subtype", config.subtype.as_str())?;
     }

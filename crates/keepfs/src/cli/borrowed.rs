@@ -7,6 +7,7 @@ use super::tell::say;
 use super::{check, create, mount};
 use clap::Parser;
 use keepfs_server::options::MountOptions;
+use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, Outcome, logging};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -85,7 +86,7 @@ pub fn fsck(words: Vec<OsString>) -> Outcome {
     if args.automatic && !args.force {
         say!(
             "{}: nothing to do, mounting recovers it (-f checks all the same)",
-            args.pool.display()
+            args.pool.shown()
         );
         return Ok(0);
     }
@@ -154,8 +155,8 @@ pub fn mount(words: Vec<OsString>) -> Outcome {
     if args.verbose {
         say!(
             "mount.keepfs: {} on {} ({})",
-            args.pool.display(),
-            args.dir.display(),
+            args.pool.shown(),
+            args.dir.shown(),
             options.join(",")
         );
     }

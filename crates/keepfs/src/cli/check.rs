@@ -10,8 +10,9 @@ use keepfs_format::PAGE;
 use keepfs_media::DeviceError;
 use keepfs_server::history::{self, Damaged};
 use keepfs_server::image::DeviceImage;
+use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome};
+use keepfs_server::{Failure, Outcome, told_path};
 use serde::Serialize;
 use std::path::Path;
 
@@ -24,6 +25,7 @@ const ERRORS: u8 = 4;
 #[derive(Serialize)]
 struct Answer<'a> {
     version: u32,
+    #[serde(flatten, with = "told_path::pool")]
     pool: &'a Path,
     sound: bool,
     live: bool,
@@ -75,7 +77,7 @@ fn open(args: &Check) -> Result<DeviceImage, Failure> {
     match patiently(&args.pool, || DeviceImage::open(&args.pool)) {
         Err(Failure::Device(DeviceError::Busy { path, by })) => Err(Failure::Other(format!(
             "{} is in use ({by}); unmount it first, or look at it as it changes with --live (-n)",
-            path.display()
+            path.shown()
         ))),
         other => other,
     }
@@ -102,11 +104,11 @@ fn tell(args: &Check, report: &Report, known: &[Damaged]) {
     }
     // No superblock holds.
     if report.generation == 0 {
-        say!("{}: no pool can be found", args.pool.display());
+        say!("{}: no pool can be found", args.pool.shown());
         say!("{}", next(args, report));
         return;
     }
-    say!("{}: {}", args.pool.display(), verdict(report));
+    say!("{}: {}", args.pool.shown(), verdict(report));
     if !report.is_sound() {
         say!("{}", next(args, report));
     }
@@ -149,7 +151,7 @@ fn pages<'f>(report: &Report, first: &Finding, rest: &'f [Finding]) -> Option<(S
 
 /// What to do where errors are left.
 fn next(args: &Check, report: &Report) -> String {
-    let pool = args.pool.display();
+    let pool = args.pool.shown();
     let first = match args.live {
         true => "unmount it first; ",
         false => "",

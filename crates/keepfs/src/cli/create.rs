@@ -8,7 +8,7 @@ use keepfs::{CreateOptions, Pool};
 use keepfs_check::read::View;
 use keepfs_server::size::Size;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, exposed};
+use keepfs_server::{Failure, Outcome, exposed, told_path, visible};
 use serde_json::json;
 
 /// Makes a pool and says what it became.
@@ -41,16 +41,16 @@ pub fn run(args: &Create) -> Outcome {
     let size = Size(made.pages * keepfs_format::PAGE as u64);
     if args.json {
         let answer = json!({
-            "version": 1, "pool": args.pool, "id": made.pool, "label": made.label, "size_bytes": size.0,
+            "version": 1, "id": made.pool, "label": made.label, "size_bytes": size.0,
             "meta_copies": made.meta_copies, "log_bytes": made.log_pages * keepfs_format::PAGE as u64,
             "protect": args.protect.name(), "test": args.test, "preallocated": args.preallocate,
         });
-        println!("{}", json::text(&answer)?);
+        println!("{}", json::text(&told_path::with(answer, "pool", &args.pool))?);
     } else {
         let log = Size(made.log_pages * keepfs_format::PAGE as u64);
         say!(
             "{}: pool {} of {size}, metadata {} times, log {log}, protect {}{}",
-            args.pool.display(),
+            visible::path(&args.pool),
             made.pool,
             made.meta_copies,
             args.protect,

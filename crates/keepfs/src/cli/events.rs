@@ -10,8 +10,9 @@ use keepfs_server::history::{self, Noticed};
 use keepfs_server::image::DeviceImage;
 use keepfs_server::logging::{About, Event, Level, journal, tell_alone as tell};
 use keepfs_server::question::Question;
+use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, figures, namesake, registry, visible};
+use keepfs_server::{Failure, Outcome, figures, namesake, registry, told_path, visible};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -25,6 +26,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 #[derive(Serialize)]
 struct Answer {
     version: u32,
+    #[serde(flatten, with = "told_path::pool")]
     pool: PathBuf,
     server: Server,
     /// What a server that died wrote to standard error at its end.
@@ -100,7 +102,7 @@ fn line(event: &Noticed) -> String {
 /// Tells each event when it is noticed, those that are kept first, until the server ends.
 fn follow(of: &Path, answer: &Answer, json: bool) -> Outcome {
     let record = history::server_of(of)?;
-    let record = record.ok_or_else(|| Failure::Other(format!("{}: nobody serves it", of.display())))?;
+    let record = record.ok_or_else(|| Failure::Other(format!("{}: nobody serves it", of.shown())))?;
     match json {
         true => {
             answer.history.iter().try_for_each(json_line)?;
@@ -188,7 +190,7 @@ fn gather(of: &Path) -> Result<Answer, Failure> {
             last_words: record.last_words(),
             ..kept(record.pool.clone(), &record.pool, Server::Dead)?
         }),
-        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+        Err(error) => Err(Failure::Other(format!("{}: {error}", record.dir.shown()))),
     }
 }
 
@@ -211,7 +213,7 @@ fn kept(pool: PathBuf, device: &Path, server: Server) -> Result<Answer, Failure>
 /// Tells something of a pool that is not mounted: to the system's log, and to its events where these are kept.
 pub fn tell_alone(pool: &Path, text: &str) {
     let about = About {
-        pool: pool.display().to_string(),
+        pool: pool.shown(),
         dir: String::new(),
     };
     let id = id_on_device(pool).ok().filter(|id| !namesake::is_anothers(id, pool));

@@ -12,7 +12,7 @@ use keepfs_server::question::Question;
 use keepfs_server::size::Size;
 use keepfs_server::visible::one_line;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, figures, history, mmp};
+use keepfs_server::{Failure, Outcome, figures, history, mmp, told_path, visible};
 use keepfs_store::Pool;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -89,10 +89,10 @@ pub fn run(args: &Get) -> Outcome {
             .collect(),
     };
     match args.json {
-        true => println!(
-            "{}",
-            json::text(&json!({"version": figures::VERSION, "of": of, "properties": shown}))?
-        ),
+        true => {
+            let answer = json!({"version": figures::VERSION, "properties": shown});
+            println!("{}", json::text(&told_path::with(answer, "of", of))?);
+        }
         false => print!("{}", table(args, of, &shown)),
     }
     Ok(0)
@@ -133,7 +133,7 @@ fn gather(of: &Path) -> Result<Vec<Property>, Failure> {
 }
 
 fn table(args: &Get, of: &Path, shown: &[&Property]) -> String {
-    let of = of.display().to_string();
+    let of = visible::path(of);
     let cell = |column: &Column, property: &Property| {
         let text = match column {
             Column::Name => of.clone(),

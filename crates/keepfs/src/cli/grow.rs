@@ -5,8 +5,9 @@ use super::json;
 use super::tell::say;
 use keepfs::Pool;
 use keepfs_server::size::Size;
+use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, figures, history};
+use keepfs_server::{Failure, Outcome, figures, history, told_path, visible};
 use serde_json::json;
 
 /// Makes a pool larger and says what it became.
@@ -14,8 +15,8 @@ pub fn run(args: &Grow) -> Outcome {
     if let Some(record) = history::server_of(&args.pool)? {
         return Err(Failure::Other(format!(
             "{}: it is mounted at {}, and grows only while it is not; unmount it first",
-            args.pool.display(),
-            record.dir.display()
+            args.pool.shown(),
+            record.dir.shown()
         )));
     }
     let size = args.size.map(|size| size.0);
@@ -25,14 +26,14 @@ pub fn run(args: &Grow) -> Outcome {
     })?;
     if args.json {
         let answer = json!({
-            "version": figures::VERSION, "pool": args.pool, "dry_run": args.dry_run,
+            "version": figures::VERSION, "dry_run": args.dry_run,
             "before_bytes": growth.before, "size_bytes": growth.after,
         });
-        println!("{}", json::text(&answer)?);
+        println!("{}", json::text(&told_path::with(answer, "pool", &args.pool))?);
     } else {
         let verb = if args.dry_run { "would grow" } else { "grew" };
         let (before, after) = (Size(growth.before), Size(growth.after));
-        say!("{}: it {verb} from {before} to {after}", args.pool.display());
+        say!("{}: it {verb} from {before} to {after}", visible::path(&args.pool));
     }
     Ok(0)
 }

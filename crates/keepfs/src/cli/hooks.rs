@@ -11,6 +11,7 @@ use super::args::{Hooks, HooksWhat};
 use super::out;
 use super::tell::say;
 use event::{Event, Kind};
+use keepfs_server::visible::Shown;
 use keepfs_server::{Outcome, status, unserved};
 use programs::Programs;
 use runner::{Ended, Limits};
@@ -37,10 +38,10 @@ fn list(programs: &Programs) -> Outcome {
     let mut code = 0;
     for (path, refused) in &all {
         match refused {
-            None => say!("{}", path.display()),
+            None => say!("{}", path.shown()),
             Some(why) => {
                 code = 1;
-                say!("{}: not run: {why}", path.display());
+                say!("{}: not run: {why}", path.shown());
             }
         }
     }
@@ -73,7 +74,7 @@ fn test(programs: &Programs, dir: Option<&Path>, limits: Limits) -> Outcome {
         };
         is_good &= ended.is_good();
         is_done |= matches!(ended, Ended::Done);
-        say!("{}: {ended}", path.display());
+        say!("{}: {ended}", path.shown());
         out::finish();
     }
     Ok(u8::from(!is_good || !is_done))

@@ -10,7 +10,8 @@ use keepfs_check::read::superblock_of;
 use keepfs_format::superblock::MAGIC;
 use keepfs_format::{PAGE, PoolId};
 use keepfs_server::image::DeviceImage;
-use keepfs_server::visible::one_line;
+use keepfs_server::visible::Shown;
+use keepfs_server::visible::{self, one_line};
 use keepfs_server::{Failure, Outcome};
 use keepfs_store::Pool;
 use std::fs;
@@ -44,7 +45,7 @@ pub fn run(args: &Probe) -> Outcome {
             true => print!("{}", for_udev(&pool)),
             false => {
                 let label = label_words(&pool.label);
-                say!("{}: {label}UUID=\"{}\" TYPE=\"keepfs\"", path.display(), pool.id);
+                say!("{}: {label}UUID=\"{}\" TYPE=\"keepfs\"", visible::path(&path), pool.id);
             }
         }
     }
@@ -126,7 +127,7 @@ pub fn resolve(source: &Path) -> Result<PathBuf, Failure> {
         (Some(device), true) => Ok(device),
         (Some(device), false) => {
             found.push(device);
-            let names: Vec<String> = found.iter().map(|device| device.display().to_string()).collect();
+            let names: Vec<String> = found.iter().map(|device| device.shown()).collect();
             let names = names.join(", ");
             let why = format!("more than one device holds a pool with {tag}={value} ({names}); name one of them");
             Err(Failure::Other(why))

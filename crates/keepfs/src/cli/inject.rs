@@ -18,6 +18,7 @@ use keepfs_format::superblock::INCOMPAT_TEST;
 use keepfs_server::live::inject::{Where, place_of};
 use keepfs_server::question::Question;
 use keepfs_server::registry::Record;
+use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
 use keepfs_server::{Failure, Outcome, control, image};
 use memory::Arena;
@@ -40,7 +41,7 @@ pub fn run(args: &Inject) -> Outcome {
             if let (Some(number), Some(0)) = (number, answer["canceled"].as_u64()) {
                 return Err(Failure::Other(format!(
                     "no fault number {number} waits to happen; `keepfs inject {} list` shows those that do",
-                    args.of.display()
+                    args.of.shown()
                 )));
             }
             say!("{} taken back", answer["canceled"]);
@@ -52,9 +53,9 @@ pub fn run(args: &Inject) -> Outcome {
 /// Asks a server; an error that it answers is a failure.
 fn told(record: &Record, words: &str) -> Result<Value, Failure> {
     let answer: Result<Value, _> = control::ask(record, &Question::Inject(words.to_owned()));
-    let answer = answer.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))?;
+    let answer = answer.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))?;
     match answer["error"].as_str() {
-        Some(error) => Err(Failure::Other(format!("{}: {error}", record.dir.display()))),
+        Some(error) => Err(Failure::Other(format!("{}: {error}", record.dir.shown()))),
         None => Ok(answer),
     }
 }
@@ -169,7 +170,7 @@ fn offline(path: &Path, what: &Scribble) -> Outcome {
         None => what.whose.ino.unwrap_or_default(),
     };
     let found = place_of(pool.volume(), what.kind.word(), ino, what.offset, true);
-    let place = found.map_err(|why| Failure::Other(format!("{}: {why}", path.display())))?;
+    let place = found.map_err(|why| Failure::Other(format!("{}: {why}", path.shown())))?;
     pool.close()?;
     on_device(path, what, &place)
 }
@@ -184,7 +185,7 @@ fn only_for_tests(path: &Path) -> Result<(), Failure> {
     match view.superblock().incompat.get() & INCOMPAT_TEST {
         0 => Err(Failure::Other(format!(
             "{}: faults are injected into pools for tests only; make one with `keepfs create --test`",
-            path.display()
+            path.shown()
         ))),
         _ => Ok(()),
     }
@@ -228,7 +229,7 @@ fn logic(of: &Path, what: &Logic) -> Outcome {
     let ino = inode_of(&record, &what.whose)?;
     let field = what.field.word();
     let answer = told(&record, &format!("logic {field} {ino}"))?;
-    let dir = record.dir.display();
+    let dir = record.dir.shown();
     match answer["told"].as_str() {
         Some(why) => {
             say!(

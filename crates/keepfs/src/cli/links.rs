@@ -7,6 +7,7 @@ mod root;
 use super::args::InstallLinks;
 use super::replace::{is_masked, is_null, replace};
 use super::tell::say;
+use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, Outcome};
 use root::{Folder, Root};
 use std::fs;
@@ -105,7 +106,7 @@ impl Place<'_> {
         if let Some(what) = foreign {
             return Err(Failure::Other(format!(
                 "{} is {what} and not of Keepfs; move it away first",
-                folder.shown(&name).display()
+                folder.shown(&name).shown()
             )));
         }
         // Where nothing is there, nothing is removed.
@@ -121,15 +122,15 @@ impl Place<'_> {
             Part::Link(me) => {
                 self.remove()?;
                 symlink(me, &at).map_err(Failure::io("make the link", &shown))?;
-                say!("{} -> {}", shown.display(), me.display());
+                say!("{} -> {}", shown.shown(), me.shown());
             }
-            Part::File(_) if is_masked(&at) => say!("{} is a link to /dev/null and stays one", shown.display()),
+            Part::File(_) if is_masked(&at) => say!("{} is a link to /dev/null and stays one", shown.shown()),
             Part::File(file) => {
                 // Whatever the umask of who installs: a hook that others may write is not run.
                 let mode = if file.is_program { 0o755 } else { 0o644 };
                 self.keep_changed(file)?;
                 replace(&at, &file.text, mode).map_err(Failure::io("write", &shown))?;
-                say!("{}", shown.display());
+                say!("{}", shown.shown());
             }
         }
         Ok(())
@@ -147,7 +148,7 @@ impl Place<'_> {
         let Some(kept) = names.take(KEPT_MAX).find(is_free) else {
             return Err(Failure::Other(format!(
                 "{} was changed, and so were all that were kept beside it; remove those",
-                shown.display()
+                shown.shown()
             )));
         };
         let moved = fs::rename(&at, self.folder.at(&kept));
@@ -155,7 +156,7 @@ impl Place<'_> {
         moved
             .and_then(|()| fs::set_permissions(self.folder.at(&kept), fs::Permissions::from_mode(0o644)))
             .map_err(Failure::io("keep", &shown))?;
-        say!("{} had another text, which is kept as {kept}", shown.display());
+        say!("{} had another text, which is kept as {kept}", shown.shown());
         Ok(())
     }
 

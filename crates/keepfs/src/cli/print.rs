@@ -5,7 +5,7 @@ use keepfs_server::figures::{
     ArenaFigures, DeathFigures, ErrorFigures, KeeperFigures, LogFigures, SpaceFigures, Status, WrittenFigures,
 };
 use keepfs_server::size::Size;
-use keepfs_server::visible::one_line;
+use keepfs_server::visible::{self, one_line};
 use std::fmt::Write;
 
 /// The last scrub, and when it ended, or began.
@@ -21,8 +21,8 @@ fn scrub(s: &Status) -> String {
 pub fn text(s: &Status) -> String {
     let mut lines = Lines::default();
     let name = match s.label.as_str() {
-        "" => s.pool.display().to_string(),
-        label => format!("{label} ({})", s.pool.display()),
+        "" => visible::path(&s.pool),
+        label => format!("{label} ({})", visible::path(&s.pool)),
     };
     lines.add("pool", &name);
     lines.add("id", if s.id.is_empty() { "unknown" } else { &s.id });
@@ -141,7 +141,7 @@ fn named(parts: &[(&str, u64)]) -> String {
 }
 
 fn mount(s: &Status) -> String {
-    let Some(dir) = s.dir.as_ref().map(|dir| dir.display()) else {
+    let Some(dir) = s.dir.as_deref().map(visible::path) else {
         return "not mounted".into();
     };
     let Some(m) = &s.mount else {

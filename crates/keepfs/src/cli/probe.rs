@@ -1,6 +1,7 @@
 //! What blkid(8) knows on a device. It knows more formats than we do, and new ones first.
 
 use keepfs_server::Failure;
+use keepfs_server::visible::Shown;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -37,6 +38,6 @@ pub fn refuse_what_blkid_knows(path: &Path) -> Result<(), Failure> {
     };
     Err(Failure::Other(format!(
         "{} holds {held}, as blkid(8) tells; use another device, or --force to overwrite it",
-        path.display()
+        path.shown()
     )))
 }

@@ -9,6 +9,7 @@ use keepfs_server::options::{MountOptions, access_times_name};
 use keepfs_server::question::{Question, Told};
 use keepfs_server::registry::Record;
 use keepfs_server::table::Mount;
+use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, Outcome, control, unserved};
 use std::path::Path;
 
@@ -54,7 +55,7 @@ fn flags(mount: &Mount, given: &[String], as_given: Given) -> Vec<String> {
 /// Changes the mount at `dir`.
 pub fn run(dir: &Path, given: &[String], as_given: Given, sloppy: bool) -> Outcome {
     let (mount, record) = unserved::server_at(dir)?;
-    let dir = mount.dir.display();
+    let dir = mount.dir.shown();
     let first = MountOptions::parse(&record.options, true)?;
     // What holds now: the options of the first day, then what remounts made of them, then what is asked.
     let mut words = MountOptions::known(&record.options);

@@ -11,8 +11,9 @@ use keepfs_check::read::superblock_of;
 use keepfs_check::{Image, Options, walk};
 use keepfs_server::history::{self, Damaged};
 use keepfs_server::image::DeviceImage;
+use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, mmp};
+use keepfs_server::{Failure, Outcome, mmp, told_path};
 use keepfs_store::Pool;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ const IN_USE: u8 = 8;
 #[derive(Serialize)]
 struct Answer<'a> {
     version: u32,
+    #[serde(flatten, with = "told_path::pool")]
     pool: &'a Path,
     dry_run: bool,
     repaired: bool,
@@ -39,6 +41,7 @@ struct Answer<'a> {
     /// What cannot be brought back (S-21.11).
     given_up: Vec<Damaged>,
     pages: u64,
+    #[serde(flatten, with = "told_path::undo_file::maybe")]
     undo_file: Option<&'a Path>,
     errors_before: u64,
     errors_after: u64,
@@ -61,7 +64,7 @@ pub fn run(args: &Check) -> Outcome {
     {
         return Err(Failure::Other(format!(
             "{} begins as {format} does, and has no superblock of a pool: what is found of one is older; nothing was changed",
-            args.pool.display()
+            args.pool.shown()
         )));
     }
     // What of a pool in use changes meanwhile, no walk can tell.
@@ -82,7 +85,7 @@ pub fn run(args: &Check) -> Outcome {
     let file = args.undo_file.clone().unwrap_or_else(|| undo_name(&plan));
     Undo::of(&image, &plan).keep(&file)?;
     if !args.json {
-        say!("what was there is kept in {}", file.display());
+        say!("what was there is kept in {}", file.shown());
     }
     write(&image, &plan)?;
     let after = watched(&image, "checking what was written", args.json, || {
@@ -92,16 +95,16 @@ pub fn run(args: &Check) -> Outcome {
     answer(args, &plan, Some(&file), errors)?;
     if !args.json {
         match errors {
-            0 => say!("{}: repaired, no errors are left", args.pool.display()),
+            0 => say!("{}: repaired, no errors are left", args.pool.shown()),
             n => say!(
                 "{}: {n} errors are left: the device did not keep what was written",
-                args.pool.display()
+                args.pool.shown()
             ),
         }
         say!(
             "to take it back: keepfs check --undo {} {}",
-            file.display(),
-            args.pool.display()
+            file.shown(),
+            args.pool.shown()
         );
     }
     Ok(if errors == 0 { CORRECTED } else { ERRORS })
@@ -124,7 +127,7 @@ fn refused(args: &Check, refusal: &Refusal) -> Outcome {
         };
         print(&answer)?;
     } else {
-        say!("{}: nothing was changed: {refusal}", args.pool.display());
+        say!("{}: nothing was changed: {refusal}", args.pool.shown());
     }
     Ok(match refusal {
         Refusal::Claimed { .. } => IN_USE,
@@ -135,13 +138,13 @@ fn refused(args: &Check, refusal: &Refusal) -> Outcome {
 fn tell(args: &Check, plan: &Plan) {
     let verb = if args.dry_run { "would be done" } else { "is done" };
     if plan.writes.is_empty() {
-        say!("{}: nothing is to be repaired", args.pool.display());
+        say!("{}: nothing is to be repaired", args.pool.shown());
         return;
     }
     for finding in plan.before.errors() {
         say!("{}", plan.before.line(finding));
     }
-    say!("{}: this {verb}:", args.pool.display());
+    say!("{}: this {verb}:", args.pool.shown());
     plan.actions.iter().for_each(|action| say!("  {action}"));
     say!("  {} pages are written, as a new checkpoint", plan.writes.len());
 }
@@ -206,10 +209,7 @@ pub fn undo(args: &Check, file: &Path) -> Outcome {
             pool: &args.pool,
             dry_run: false,
             repaired: false,
-            actions: &[format!(
-                "the pool is what it was before the repair of {}",
-                file.display()
-            )],
+            actions: &[format!("the pool is what it was before the repair of {}", file.shown())],
             given_up: Vec::new(),
             pages: undo.pages(),
             undo_file: Some(file),
@@ -220,7 +220,7 @@ pub fn undo(args: &Check, file: &Path) -> Outcome {
     } else {
         say!(
             "{}: {} pages are what they were before the repair",
-            args.pool.display(),
+            args.pool.shown(),
             undo.pages()
         );
     }

@@ -11,6 +11,7 @@ use args::{Start, Verb};
 use keepfs_server::question::{Question, Told};
 use keepfs_server::registry::Record;
 use keepfs_server::scrub::Report;
+use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, Outcome, control, history, unserved};
 use serde::de::DeserializeOwned;
 use std::os::unix::fs::MetadataExt;
@@ -83,7 +84,7 @@ pub fn server(dir: &Path) -> Result<Record, Failure> {
 
 /// Before the kernel is called on a mount. Errors: its server hangs.
 pub fn alive(record: &Record) -> Result<(), Failure> {
-    control::alive(record).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
+    control::alive(record).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))
 }
 
 /// Asks the server of a mount.
@@ -93,7 +94,7 @@ pub fn ask<T: DeserializeOwned>(dir: &Path, question: &Question) -> Result<T, Fa
         Question::ScrubStatus => control::ask_soon,
         _ => control::ask,
     };
-    ask(&record, question).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
+    ask(&record, question).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))
 }
 
 /// Tells the server something; says what it says if it refuses.
@@ -101,10 +102,11 @@ fn told(dir: &Path, question: &Question) -> Outcome {
     let told: Told = ask(dir, question)?;
     match told.error {
         None => Ok(0),
-        Some(error) => {
-            warn_of!("keepfs: {}: {error}", dir.display());
-            Ok(if told.nothing == Some(true) { NOTHING } else { FAILED })
+        Some(error) if told.nothing == Some(true) => {
+            warn_of!("keepfs: {}: {error}", dir.shown());
+            Ok(NOTHING)
         }
+        Some(error) => Err(Failure::Other(format!("{}: {error}", dir.shown()))),
     }
 }
 

@@ -20,9 +20,11 @@ use keepfs_server::properties::Wanted;
 use keepfs_server::question::{Question, Told};
 use keepfs_server::registry::Record;
 use keepfs_server::size::Size;
+use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, figures, history};
+use keepfs_server::{Failure, Outcome, figures, history, told_path, visible};
 use serde_json::json;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// For `--help`.
@@ -46,7 +48,7 @@ pub struct Set {
     pub new_id: bool,
     /// The mount point or the pool, and what it shall have; in any order
     #[arg(value_names = ["DIR|POOL", "NAME=VALUE"], num_args = 1.., required = true, add = ArgValueCompleter::new(values::set_words))]
-    pub words: Vec<String>,
+    pub words: Vec<OsString>,
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,
@@ -59,15 +61,15 @@ pub fn run(args: &Set) -> Outcome {
     if let (true, Some(record)) = (args.new_id, &server) {
         return Err(Failure::Other(format!(
             "{}: it is mounted at {}, and gets another UUID only while it is not; unmount it first",
-            of.display(),
-            record.dir.display()
+            of.shown(),
+            record.dir.shown()
         )));
     }
     if let (Some(limit), None) = (wanted.scrub_limit, &server) {
         let limit = if limit == 0 { "none".into() } else { limit.to_string() };
         return Err(Failure::Other(format!(
             "{}: scrub-limit={limit} can be set while it is mounted only",
-            of.display()
+            of.shown()
         )));
     }
     let pid = server.as_ref().map(|record| live(record, &wanted)).transpose()?;
@@ -76,11 +78,11 @@ pub fn run(args: &Set) -> Outcome {
         words.extend(unserved(&of, &wanted, args.new_id)?);
     }
     match args.json {
-        true => println!(
-            "{}",
-            json::text(&json!({"version": figures::VERSION, "of": of, "set": words, "server_pid": pid}))?
-        ),
-        false => words.iter().for_each(|word| say!("{}: {word}", of.display())),
+        true => {
+            let answer = json!({"version": figures::VERSION, "set": words, "server_pid": pid});
+            println!("{}", json::text(&told_path::with(answer, "of", &of))?);
+        }
+        false => words.iter().for_each(|word| say!("{}: {word}", visible::path(&of))),
     }
     Ok(0)
 }
@@ -90,7 +92,8 @@ fn sort(args: &Set) -> Result<(PathBuf, Wanted), Failure> {
     let mut wanted = Wanted::default();
     let mut paths = Vec::new();
     for word in &args.words {
-        match word.split_once('=').filter(|(name, _)| is_name(name)) {
+        let text = word.to_str().and_then(|word| word.split_once('='));
+        match text.filter(|(name, _)| is_name(name)) {
             Some((name, value)) => wanted.take(name, value)?,
             None => paths.push(PathBuf::from(word)),
         }
@@ -145,7 +148,7 @@ fn offline(of: &Path, wanted: &Wanted) -> Result<bool, Failure> {
 }
 
 fn no_such(of: &Path) -> Failure {
-    Failure::Other(format!("{}: no pool can have that", of.display()))
+    Failure::Other(format!("{}: no pool can have that", of.shown()))
 }
 
 /// Of a mounted pool: another code guards its metadata when this returns.
@@ -157,7 +160,7 @@ pub fn level(record: &Record, code: Protection) -> Result<(), Failure> {
 
 /// Of a mounted pool: the process of the server that has it.
 fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
-    let dir = record.dir.display();
+    let dir = record.dir.shown();
     let failed = |why: &str| Failure::Other(format!("{dir}: {why}"));
     if let Some(limit) = wanted.scrub_limit {
         done(record, control::ask(record, &Question::ScrubLimit(limit)))?;
@@ -195,7 +198,7 @@ fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
     match room::of_process(server).filter(|left| *left < more) {
         Some(left) => Err(Failure::Other(format!(
             "{}: protect={} takes {} more memory and there are {}; nothing was changed",
-            record.dir.display(),
+            record.dir.shown(),
             wanted.name(),
             Size(more),
             Size(left)
@@ -206,7 +209,7 @@ fn enough_memory(record: &Record, wanted: &Wanted) -> Result<(), Failure> {
 
 fn status(record: &Record) -> Result<Status, Failure> {
     let status = control::ask(record, &Question::Status);
-    status.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.display())))
+    status.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))
 }
 
 /// Whether the server has done it.
@@ -216,5 +219,5 @@ fn done(record: &Record, answer: Result<Told, Silent>) -> Result<(), Failure> {
         Ok(Told { error: Some(why), .. }) => why,
         Err(error) => error.to_string(),
     };
-    Err(Failure::Other(format!("{}: {why}", record.dir.display())))
+    Err(Failure::Other(format!("{}: {why}", record.dir.shown())))
 }

@@ -4,10 +4,11 @@ use super::args::Upgrade;
 use super::tell::say;
 use keepfs_server::Outcome;
 use keepfs_server::upgrade::{Upgraded, upgrade};
+use keepfs_server::visible::Shown;
 
 /// Replaces the server of the mount.
 pub fn run(args: &Upgrade) -> Outcome {
     let Upgraded { dir, pid, program } = upgrade(&args.dir, args.program.as_deref())?;
-    say!("{}: server {pid} runs {}", dir.display(), program.display());
+    say!("{}: server {pid} runs {}", dir.shown(), program.shown());
     Ok(0)
 }

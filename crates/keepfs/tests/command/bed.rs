@@ -216,7 +216,7 @@ impl Bed {
 
     /// The options of the mount that the kernel shows.
     pub fn flags(&self) -> Vec<String> {
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let table = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap()).into_owned();
         let here = format!(" {} ", self.dir().display());
         let line = table.lines().rfind(|line| line.contains(&here)).unwrap();
         let options = line.split(' ').nth(5).unwrap();
@@ -225,7 +225,7 @@ impl Bed {
 
     /// Whether anything is mounted.
     pub fn is_mounted(&self) -> bool {
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let table = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap()).into_owned();
         table.contains(&format!(" {} ", self.dir().display()))
     }
 }

@@ -6,6 +6,7 @@ mod bed;
 mod believed;
 mod birth;
 mod borrowed;
+mod bytes;
 mod crash;
 mod create;
 mod damage;

@@ -1,6 +1,7 @@
 //! `keepfs scrub` and `keepfs inject` on a real mount: what is damaged on purpose is found, told and mended.
 
 use super::bed::{Bed, done, fails, keepfs, possible, run};
+use super::json::is_as_promised;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -57,7 +58,14 @@ fn a_scrub_is_started_paused_resumed_limited_and_canceled() {
     // So slow that it does not end by itself.
     assert_eq!(code(&bed.scrub("limit", &["4K"])), 0);
     assert_eq!(code(&bed.scrub("start", &[])), 0);
-    assert_eq!(code(&bed.scrub("start", &[])), 1, "one is running");
+    for wait in [&["--json"][..], &["--json", "--wait"]] {
+        let refused = bed.scrub("start", wait);
+        assert_eq!(code(&refused), 1, "one is running");
+        let answer: Value = serde_json::from_slice(&refused.stdout).unwrap();
+        is_as_promised("error", &answer);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(answer["error"].as_str().unwrap()), "{said}");
+    }
     assert_eq!(code(&bed.scrub("pause", &[])), 0);
     let paused = bed.state();
     assert_eq!(

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{FileOptions, Kind, OpenMode};
+use super::{FileDevice, FileOptions, Kind, OpenMode};
 use crate::DeviceError;
 use crate::loops::{self, Beneath};
 use crate::mounts::{self, DeviceNumber};
@@ -81,6 +81,16 @@ fn first_of(path: &Path, users: Vec<mounts::User>) -> Result<(), DeviceError> {
     match users.into_iter().next() {
         Some(user) => Err(busy(path, user.to_string())),
         None => Ok(()),
+    }
+}
+
+impl FileDevice {
+    /// Whether it can be one, without opening it: a FIFO would wait, a device of characters might do something.
+    ///
+    /// # Errors
+    /// `Unsuitable`: it is neither a file nor a block device; `Open`: it cannot be found.
+    pub fn suits(path: &Path) -> Result<(), DeviceError> {
+        kind_of(path).map(drop)
     }
 }
 

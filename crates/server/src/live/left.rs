@@ -6,7 +6,6 @@ use crate::kept::Kept;
 use crate::place::Place;
 use crate::question::Told;
 use crate::rooms::{PLACE, REMAINS};
-use crate::said;
 use keepfs_fs::Volume;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,7 +15,7 @@ impl Live {
     pub fn place_of(&self, volume: &Volume, writing: bool) -> Result<Vec<u8>, Failure> {
         let store = volume.store();
         let place = Place {
-            version: said::VERSION,
+            version: Place::version_of(&self.record),
             record: self.record.clone(),
             anchored: self.anchored,
             nonce: store.mmp_nonce().map(u128::from_be_bytes),

@@ -4,6 +4,7 @@ use super::Live;
 use crate::lives::Mode;
 use crate::properties::{self, Property, Wanted};
 use crate::question::Told;
+use crate::visible::Shown;
 use keepfs_store::Settings;
 use std::sync::atomic::Ordering;
 
@@ -64,7 +65,7 @@ impl Live {
     /// Why the pool's settings cannot change now.
     fn cannot_change(&self) -> Option<String> {
         let Some(kept) = &self.kept else {
-            let pool = self.record.pool.display();
+            let pool = self.record.pool.shown();
             return Some(format!(
                 "it has no keeper (mounted with keeper=off or transport=uring), which would replace its server: unmount it, keepfs set {pool} ..., and mount it again"
             ));

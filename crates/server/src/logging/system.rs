@@ -4,6 +4,7 @@
 //! The socket is connected before the server reads its pool: later it may connect to nobody. Nothing waits for whoever reads the log.
 
 use super::Event;
+use crate::visible::Shown;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -33,8 +34,8 @@ impl About {
     /// The mount of `pool` at `dir`.
     pub fn of(pool: &Path, dir: &Path) -> About {
         About {
-            pool: pool.display().to_string(),
-            dir: dir.display().to_string(),
+            pool: pool.shown(),
+            dir: dir.shown(),
         }
     }
 }

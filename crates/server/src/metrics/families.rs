@@ -6,6 +6,7 @@ use super::gather::Seen;
 use super::text::{Kind, Sample, family};
 use crate::figures::{MountFigures, Status};
 use crate::scrub::{Found, Report};
+use crate::told_path;
 use Kind::{Counter, Gauge};
 use keepfs_format::PAGE;
 
@@ -31,7 +32,7 @@ pub fn text(all: &[Seen]) -> String {
     family(&mut text, "keepfs_build_info", Gauge, help, [version]);
     let up = all
         .iter()
-        .map(|seen| Sample::of(u8::from(seen.is_up())).with("dir", seen.dir.to_string_lossy()));
+        .map(|seen| Sample::of(u8::from(seen.is_up())).with("dir", told_path::text(&seen.dir)));
     let help = "Whether the mount is there and its server answered within 2 s.";
     family(&mut text, UP, Gauge, help, up);
     for one in FAMILIES {
@@ -46,7 +47,7 @@ pub fn text(all: &[Seen]) -> String {
 
 /// The labels of every mount.
 fn of_mount(seen: &Seen, sample: Sample) -> Sample {
-    let sample = sample.with("dir", seen.dir.to_string_lossy());
+    let sample = sample.with("dir", told_path::text(&seen.dir));
     match &seen.status {
         Some(status) => sample.with("pool", &*status.id).with("label", &*status.label),
         None => sample,
@@ -115,7 +116,7 @@ fn mount_info(seen: &Seen) -> Vec<Sample> {
     let info = |(status, mount): (&Status, &MountFigures)| {
         let arena = status.arena.as_ref();
         Sample::of(1)
-            .with("device", status.pool.to_string_lossy())
+            .with("device", told_path::text(&status.pool))
             .with("protect", arena.map_or("", |arena| &arena.protect))
             .with("guard", arena.map_or("", |arena| &arena.guard))
             .with("audit", arena.map_or("", |arena| &arena.audit))

@@ -10,8 +10,10 @@ use crate::registry::Record;
 use crate::rooms::PLACE;
 use crate::wire::{receive, send};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 fn file(name: &str) -> Vec<u8> {
@@ -55,6 +57,15 @@ fn place() -> Place {
     }
 }
 
+/// Of a mount whose paths are no UTF-8.
+fn place_of_bytes() -> Place {
+    let mut place = place();
+    place.record.pool = OsStr::from_bytes(b"/pools/photos\xff").into();
+    place.record.dir = OsStr::from_bytes(b"/mnt/\xe4").into();
+    place.version = Place::version_of(&place.record);
+    place
+}
+
 /// All that can be said, with the bytes that go beside it.
 fn all() -> Vec<(&'static str, Said, Vec<u8>)> {
     let json = |begin: &Begin| serde_json::to_vec(begin).unwrap();
@@ -64,6 +75,11 @@ fn all() -> Vec<(&'static str, Said, Vec<u8>)> {
             "put-place",
             Said::Put(PLACE.into()),
             serde_json::to_vec(&place()).unwrap(),
+        ),
+        (
+            "put-place-bytes",
+            Said::Put(PLACE.into()),
+            serde_json::to_vec(&place_of_bytes()).unwrap(),
         ),
         ("put-spare", Said::Put("spare".into()), text("4712")),
         ("begin", Said::Begin, json(&begin())),
@@ -141,6 +157,15 @@ fn what_programs_said_before_versions_is_of_the_first() {
         serde_json::to_value(before).unwrap(),
         serde_json::to_value(place()).unwrap()
     );
+}
+
+/// Paths are bytes, and a program that would take their text for them must not serve; all others can (S-16.15, S-18.10).
+#[test]
+fn paths_are_told_by_their_bytes() {
+    assert_eq!((Place::version_of(&place().record), Begin::first(1).version), (1, 1));
+    assert_eq!(place_of_bytes().version, 2);
+    let told = Place::read(&serde_json::to_vec(&place_of_bytes()).unwrap()).unwrap();
+    assert_eq!(told.record, place_of_bytes().record);
 }
 
 /// Whoever cannot know what is meant ends before it takes anything, and the program before it goes on.

@@ -18,6 +18,7 @@ use crate::question::{Question, Told};
 use crate::registry::Record;
 use crate::rooms::{CONNECTION, CONTROL, DEVICE, EVENTS, FINDINGS, ID, PLACE, REMAINS};
 use crate::serve::{self, Mounted};
+use crate::visible::Shown;
 use crate::words::Serve;
 use keepfs_fuse::{Connection, Session};
 use keepfs_media::file::Handed;
@@ -257,7 +258,7 @@ fn failing(
             "its servers died too often; every access fails",
             &format!(
                 "see `keepfs events`; keepfs unmount {}, check it, then mount it again",
-                record.dir.display()
+                record.dir.shown()
             ),
         );
         status.errors.push(format!("{} servers died", told.deaths));

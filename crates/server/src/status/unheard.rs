@@ -6,6 +6,7 @@ use crate::figures::Status;
 use crate::registry::Record;
 use crate::table;
 use crate::unserved::{self, Unserved};
+use crate::visible::Shown;
 use std::path::Path;
 
 /// A mount whose server is not to be found: it is gone, another user's, or has no control socket.
@@ -36,7 +37,7 @@ pub fn silent(record: &Record, failure: &Failure) -> Status {
 pub fn hung(record: &Record, why: &Silent) -> Status {
     let mut status = Status::unknown(&record.pool);
     status.dir = Some(record.dir.clone());
-    let dir = record.dir.display();
+    let dir = record.dir.shown();
     let action = format!(
         "see to its device (dmesg) and to the process; keepfs unmount -f {dir} ends the mount, and its users get errors"
     );
@@ -48,7 +49,7 @@ pub fn hung(record: &Record, why: &Silent) -> Status {
 pub fn dead(record: &Record) -> Status {
     let mut status = Status::unknown(&record.pool);
     status.dir = Some(record.dir.clone());
-    let dir = record.dir.display();
+    let dir = record.dir.shown();
     let action = format!("keepfs unmount {dir}, then mount it again; what was synced is there");
     status.say(
         "UNAVAIL",

@@ -2,6 +2,7 @@
 
 use super::{Said, Tell, take_away};
 use crate::registry::Record;
+use crate::visible::Shown;
 use crate::{Failure, servers};
 use keepfs_fuse::How;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,7 +18,7 @@ pub fn end(dir: &Path, record: Option<Record>, tell: &mut Tell<'_>) -> Result<()
     let holder = record.as_ref().and_then(|record| process(record.pid));
     take_away(dir, How::Force)?;
     let Some(record) = record else { return Ok(()) };
-    let dir = dir.display();
+    let dir = dir.shown();
     let Some(server) = servers::of(&record) else {
         tell(Said::News(format!("{dir} is unmounted")));
         return Ok(());

@@ -1,6 +1,7 @@
 //! What hooks are told: an event as variables of the environment, and whole, as JSON.
 
 use keepfs_server::figures::{self, Status};
+use keepfs_server::told_path;
 use keepfs_server::visible;
 use serde::Serialize;
 use serde_json::Value;
@@ -49,12 +50,14 @@ pub struct Event {
     /// When it was noticed here, seconds since 1970.
     pub time_s: u64,
     /// The pool's device; `null`: of no pool.
+    #[serde(flatten, with = "told_path::pool::maybe")]
     pub pool: Option<PathBuf>,
     /// Its identity, empty if unknown.
     pub id: String,
     /// Its label.
     pub label: String,
     /// Where it is mounted.
+    #[serde(flatten, with = "told_path::dir::maybe")]
     pub dir: Option<PathBuf>,
     /// How it is now.
     pub state: String,

@@ -6,6 +6,7 @@ use super::runner::{self, Limits};
 use super::watch::{Told, Watch};
 use crate::cli::out;
 use crate::cli::tell::{say, warn_of};
+use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, Outcome, registry};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
@@ -42,7 +43,7 @@ fn alone(state: &Path) -> Result<File, Failure> {
         Ok(()) => Ok(folder),
         Err(Errno::WOULDBLOCK) => Err(Failure::Other(format!(
             "{}: another `keepfs hooks follow` keeps what it has told there; end it, or give this one a --state of its own",
-            state.display()
+            state.shown()
         ))),
         Err(error) => Err(Failure::io("lock", state)(error.into())),
     }
@@ -57,8 +58,8 @@ pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
     programs.settings()?;
     for (path, refused) in programs.all() {
         match refused {
-            Some(why) => warn_of!("keepfs: the hook {} is not run: {why}", path.display()),
-            None => say!("hook {}", path.display()),
+            Some(why) => warn_of!("keepfs: the hook {} is not run: {why}", path.shown()),
+            None => say!("hook {}", path.shown()),
         }
     }
     out::finish();
@@ -71,7 +72,7 @@ pub fn run(programs: &Programs, state: &Path, limits: Limits) -> Outcome {
     let followed = Followed::default();
     loop {
         for record in registry::all() {
-            let key = (record.device.clone(), record.dir.display().to_string());
+            let key = (record.device.clone(), record.dir.shown());
             if !record.is_apart() && record.is_mounted() && followed.lock().insert(key.clone()) {
                 let (watch, tell, followed) = (Watch::new(record, state), tell.clone(), followed.clone());
                 spawn("keepfs-watch", move || {
@@ -164,7 +165,7 @@ fn run_hooks(hear: &Mutex<Receiver<Waiting>>, programs: &Programs, complaint: &C
                 None => runner::run(&path, &event, &settings, limits),
             };
             if !ended.is_good() {
-                warn_of!("keepfs: the hook {} for \"{}\": {ended}", path.display(), event.summary);
+                warn_of!("keepfs: the hook {} for \"{}\": {ended}", path.shown(), event.summary);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::cli::replace::is_masked;
 use keepfs_server::Failure;
+use keepfs_server::visible::Shown;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -39,7 +40,7 @@ impl Programs {
 
     /// Where, for people.
     pub fn folders(&self) -> String {
-        let folders = self.folders.iter().map(|folder| folder.display().to_string());
+        let folders = self.folders.iter().map(|folder| folder.shown());
         folders.collect::<Vec<_>>().join(", ")
     }
 
@@ -74,7 +75,7 @@ impl Programs {
         if !self.conf.try_exists().map_err(Failure::io("look for", &self.conf))? {
             return Ok(vec![place]);
         }
-        let conf = self.conf.display();
+        let conf = self.conf.shown();
         if let Some(why) = refusal(&self.conf, false) {
             return Err(Failure::Other(format!("{conf} is not used: {why}")));
         }
@@ -118,10 +119,10 @@ pub fn refusal(path: &Path, is_program: bool) -> Option<String> {
     for part in real.ancestors() {
         let found = match fs::metadata(part) {
             Ok(found) => found,
-            Err(error) => return Some(format!("{}: {error}", part.display())),
+            Err(error) => return Some(format!("{}: {error}", part.shown())),
         };
         if let Some(why) = others_may_change(&found, part == real) {
-            return Some(format!("{} {why}", part.display()));
+            return Some(format!("{} {why}", part.shown()));
         }
         if part == real && !found.is_file() {
             return Some("it is no regular file".into());

@@ -7,6 +7,7 @@ use keepfs_server::question::Question;
 use keepfs_server::registry::{self, Record};
 use keepfs_server::scrub::Report;
 use keepfs_server::status;
+use keepfs_server::visible::Shown;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -166,7 +167,7 @@ impl Watch {
         if *told != read(&self.folder, &self.id)
             && let Err(error) = write(&self.folder, &self.id, told)
         {
-            tracing::warn!(%error, folder = %self.folder.display(), "cannot keep what hooks were told; they may be told again");
+            tracing::warn!(%error, folder = %self.folder.shown(), "cannot keep what hooks were told; they may be told again");
         }
     }
 }
@@ -224,7 +225,7 @@ fn scrubbed(scrub: &Report, status: &Status) -> Event {
 
 /// The mount, for people.
 fn place(status: &Status) -> String {
-    status.dir.as_ref().unwrap_or(&status.pool).display().to_string()
+    status.dir.as_ref().unwrap_or(&status.pool).shown()
 }
 
 /// What was told of a pool; nothing, if that was never kept, or is not readable.

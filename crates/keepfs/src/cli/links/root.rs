@@ -2,6 +2,7 @@
 //! where that root is `/`.
 
 use keepfs_server::Failure;
+use keepfs_server::visible::Shown;
 use rustix::fs::{self, Access, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::read_link;
@@ -109,7 +110,7 @@ impl Folder {
         };
         if kind.is_symlink() {
             let target = read_link(&at).map_err(failed)?;
-            return Ok((!links_to(&target)).then(|| format!("a link to {}", target.display())));
+            return Ok((!links_to(&target)).then(|| format!("a link to {}", target.shown())));
         }
         if !kind.is_file() {
             return Ok(Some("no file".into()));

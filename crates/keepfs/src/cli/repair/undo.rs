@@ -8,6 +8,7 @@ use keepfs_format::superblock::Superblock;
 use keepfs_format::{PAGE, PoolId};
 use keepfs_server::Failure;
 use keepfs_server::image::DeviceImage;
+use keepfs_server::visible::Shown;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,7 +30,7 @@ pub struct Undo {
 }
 
 fn bad(file: &Path, what: &str) -> Failure {
-    Failure::Other(format!("{} {what}; nothing was changed", file.display()))
+    Failure::Other(format!("{} {what}; nothing was changed", file.shown()))
 }
 
 fn superblock(image: &DeviceImage) -> Option<Box<Superblock>> {

@@ -4,6 +4,7 @@
 use keepfs_check::read::Xattr;
 use keepfs_format::inode::Inode;
 use keepfs_server::Failure;
+use keepfs_server::visible::Shown;
 use rustix::fs::{self, AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -99,7 +100,7 @@ impl Place {
         if entries.any(|entry| entry.is_ok_and(|entry| is_other(entry.file_name().to_bytes()))) {
             return Err(Failure::Usage(format!(
                 "{} is not empty; give a directory that is, or a name that does not exist yet",
-                dir.display()
+                dir.shown()
             )));
         }
         Ok(Place {

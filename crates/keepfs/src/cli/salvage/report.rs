@@ -6,6 +6,8 @@ use crate::cli::tell::say;
 use keepfs_check::{for_programs, from_programs};
 use keepfs_format::PAGE;
 use keepfs_server::Failure;
+use keepfs_server::told_path;
+use keepfs_server::visible::Shown;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -136,7 +138,9 @@ pub struct Report {
 #[derive(Serialize)]
 struct Answer<'a> {
     version: u32,
+    #[serde(flatten, with = "told_path::pool")]
     pool: &'a Path,
+    #[serde(flatten, with = "told_path::dir")]
     dir: &'a Path,
     whole: bool,
     #[serde(flatten)]
@@ -220,7 +224,7 @@ impl Report {
         });
         say!(
             "{}: copied {} files ({} bytes), {} directories, {} symbolic links, {} others, {} further hard links{}",
-            args.dir.display(),
+            args.dir.shown(),
             self.files,
             self.bytes,
             self.directories,
