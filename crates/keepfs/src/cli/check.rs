@@ -156,7 +156,8 @@ fn next(args: &Check, report: &Report) -> String {
         true => "unmount it first; ",
         false => "",
     };
-    let is_of_data = |finding: &Finding| matches!(finding, Finding::DataBad { .. });
+    let is_of_an_end = |finding: &Finding| matches!(finding, Finding::DataTail { .. });
+    let is_of_data = |finding: &Finding| matches!(finding, Finding::DataBad { .. }) || is_of_an_end(finding);
     let cut = report.findings.iter().find_map(|finding| match finding {
         Finding::SuperblockCut { pages, .. } => Some(pages.saturating_mul(PAGE as u64)),
         _ => None,
@@ -169,6 +170,11 @@ fn next(args: &Check, report: &Report) -> String {
             "what to do: check the path; if it was a pool, `keepfs check --repair --dry-run {pool}` says whether a superblock can be made, and \
              `keepfs salvage {pool} DIR` copies out what is found"
         ),
+        None if report.errors().all(is_of_an_end) => {
+            "what to do: mount it and write these files anew (`cp -p --reflink=never FILE NEW && mv NEW FILE`), which leaves nothing beyond \
+             their ends; no repair changes pages of files"
+                .into()
+        }
         None if report.errors().all(is_of_data) => {
             "what to do: mount it and restore these files from a backup (rsync needs --checksum or --ignore-times), or remove them; no repair \
              brings back pages of files"
@@ -198,3 +204,6 @@ fn counted(c: &Counts) -> String {
         c.files, c.directories, c.inodes, c.orphans, c.xattrs, c.data_pages, c.shares, c.metablocks
     )
 }
+
+#[cfg(test)]
+mod tests;

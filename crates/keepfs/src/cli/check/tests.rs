@@ -1,0 +1,32 @@
+//! What a check says is to be done.
+
+use super::*;
+
+/// A repair changes no page of a file (S-21.3): where nothing else is wrong it is not what is to be done.
+#[test]
+fn no_repair_is_recommended_for_what_it_does_not_mend() {
+    let args = Check {
+        pool: "pool".into(),
+        json: false,
+        data: true,
+        live: false,
+        repair: false,
+        dry_run: false,
+        undo_file: None,
+        undo: None,
+    };
+    let (ino, index, page) = (36, 7, 900);
+    let said = |findings: &[Finding]| {
+        let mut report = Report::default();
+        report.generation = 9;
+        report.findings = findings.to_vec();
+        next(&args, &report)
+    };
+    let (tail, bad) = (Finding::DataTail { ino, index }, Finding::DataBad { ino, index, page });
+    let of_tail = said(std::slice::from_ref(&tail));
+    assert!(of_tail.contains("--reflink=never"), "{of_tail}");
+    for findings in [vec![tail.clone()], vec![bad.clone()], vec![tail.clone(), bad]] {
+        assert!(!said(&findings).contains("--repair"), "{}", said(&findings));
+    }
+    assert!(said(&[tail, Finding::RootMissing {}]).contains("--repair"));
+}
