@@ -13,8 +13,7 @@ use crate::protocol::{MAJOR, MINOR, MINOR_MIN};
 /// the program dead; without it SETATTR follows that check), `NO_OPEN_SUPPORT` (opens check the immutable and
 /// append-only flags), `ASYNC_DIO` (an asynchronous direct write leaves pages of before in the page cache, S-20.8),
 /// `HANDLE_KILLPRIV` (its second version is taken), `NO_OPENDIR_SUPPORT` (what a handle of a directory tells would be gone,
-/// S-16.9), `CREATE_SUPP_GROUP`
-/// (S-20.27), splicing, passthrough, submounts, security contexts.
+/// S-16.9), `CREATE_SUPP_GROUP` (S-20.27), splicing, passthrough, submounts, security contexts.
 const ALWAYS: u64 = ASYNC_READ
     | EXPORT_SUPPORT
     | BIG_WRITES

@@ -9,14 +9,16 @@ use keepfs_codes::Protection;
 use keepfs_format::bitmap::TOTALS;
 use keepfs_format::metablock::HEADER;
 use keepfs_format::{Kind, PAGE};
+use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
+use keepfs_pool::options::Rungs;
 use keepfs_vault::planted::{Use, plant_use};
 use std::sync::Arc;
 
 const OWNER: u64 = 7;
 
-fn world(code: Protection) -> (Arc<Store>, Ref, [u8; PAGE]) {
-    let device = Arc::new(RamDevice::new(4096));
+/// A new pool in a small arena, without guard, audits and threads.
+fn opened(device: Arc<dyn Device>, code: Protection, rungs: Rungs) -> Arc<Store> {
     let format = FormatOptions {
         protect: code,
         ..FormatOptions::default()
@@ -28,9 +30,14 @@ fn world(code: Protection) -> (Arc<Store>, Ref, [u8; PAGE]) {
         background: false,
         guard: Guard::Off,
         audit: Equations::NONE,
+        rungs,
         ..StoreOptions::default()
     };
-    let store = Store::open(device, &options).expect("open");
+    Store::open(device, &options).expect("open")
+}
+
+fn world(code: Protection) -> (Arc<Store>, Ref, [u8; PAGE]) {
+    let store = opened(Arc::new(RamDevice::new(4096)), code, StoreOptions::default().rungs);
     let node = store.transact::<_, Error>(|t| {
         let node = t.new_node(Kind::Xattr, 0, OWNER)?;
         let bytes: Vec<u8> = (0..PAGE - HEADER).map(|i| (i * 31 + i / 256) as u8).collect();

@@ -2,7 +2,7 @@
 //! that metablock, never silent (R-5; S-15.14, S-15.16, S-15.17, S-4.6).
 
 use super::*;
-use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Source, StoreOptions, Txn};
+use crate::{Meaning, Protection, Ref, Source, Txn};
 use keepfs_format::MetaId;
 use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::history::Event;
@@ -37,22 +37,7 @@ struct World {
 
 /// A new pool with one metablock of each kind.
 fn filled(device: Arc<dyn Device>, code: Protection, rungs: Rungs) -> (Arc<Store>, Vec<(Ref, Meaning)>) {
-    let format = FormatOptions {
-        protect: code,
-        ..FormatOptions::default()
-    };
-    Store::format(device.clone(), &format).expect("format");
-    let options = StoreOptions {
-        tiny_arena: true,
-        arena_bytes: 0,
-        background: false,
-        guard: Guard::Off,
-
-        audit: crate::Equations::NONE,
-        rungs,
-        ..StoreOptions::default()
-    };
-    let store = Store::open(device, &options).expect("open");
+    let store = opened(device, code, rungs);
     let kinds = [
         (Kind::DirLeaf, Meaning::Dirent),
         (Kind::DirIndex, Meaning::DirNode),

@@ -1,7 +1,7 @@
 //! Scribbles in live frames: what the code repairs, and what is told (S-15.11, S-15.14, S-15.15, S-15.21).
 
 use super::*;
-use crate::{FormatOptions, Guard, Meaning, Protection, Ref, Rungs, Source as _, StoreOptions};
+use crate::{Meaning, Protection, Ref, Rungs, Source as _};
 use keepfs_codes::identity::Group;
 use keepfs_format::MetaId;
 use keepfs_format::Space;
@@ -34,22 +34,7 @@ fn world(code: Protection) -> World {
 }
 
 fn world_with(code: Protection, rungs: Rungs) -> World {
-    let device = Arc::new(RamDevice::new(4096));
-    let format = FormatOptions {
-        protect: code,
-        ..FormatOptions::default()
-    };
-    Store::format(device.clone(), &format).expect("format");
-    let options = StoreOptions {
-        tiny_arena: true,
-        arena_bytes: 0,
-        background: false,
-        guard: Guard::Off,
-        audit: crate::Equations::NONE,
-        rungs,
-        ..StoreOptions::default()
-    };
-    let store = Store::open(device, &options).expect("open");
+    let store = opened(Arc::new(RamDevice::new(4096)), code, rungs);
     assert_eq!(store.pool().protect, code);
     let node = store.transact::<_, Error>(|t| {
         let node = t.new_node(Kind::Xattr, 0, OWNER)?;
