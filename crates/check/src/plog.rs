@@ -89,6 +89,21 @@ const NEAR: u64 = 8;
 /// From here on no other pool has a log page of the same number (S-8.13).
 const OWN_NUMBERS: u64 = 1 << 40;
 
+/// What the CRC of a page that tells far from the log's end covers in place of the CRC before it (S-8.15).
+const FAR: u64 = 0x0152_4146_5045_454B;
+
+/// Numbers behind page `sequence`, before `end`, whose place is one of the four of S-8.15.
+fn far_places(sequence: u64, round: u64, end: u64) -> impl Iterator<Item = u64> {
+    let quarter = round / 4;
+    (0..4)
+        .map(move |n| {
+            let place = n * quarter;
+            let behind = sequence + 1;
+            behind - behind % round + place + if place < behind % round { round } else { 0 }
+        })
+        .filter(move |number| *number < end)
+}
+
 fn head_of(bytes: &[u8; PAGE]) -> Option<PageHead> {
     let (head, _) = PageHead::read_from_prefix(bytes).ok()?;
     (head.magic.get() == MAGIC).then_some(head)
@@ -197,6 +212,8 @@ impl Scan {
             Some(bytes)
         };
         let bad = page(sequence);
+        let told_far = far_places(sequence, round, end)
+            .any(|later| page(later).is_some_and(|bytes| self.tells_far(&pool.sb, later, &bytes)));
         let end = end.min(sequence + 1 + BEHIND);
         let is_of = |bytes: &[u8; PAGE], sequence| head_of(bytes).is_some_and(|head| head.sequence.get() == sequence);
         // Behind a page that is as before nothing is looked for unless the log was written on there.
@@ -210,7 +227,7 @@ impl Scan {
         };
         let is_as_before = bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round));
         // The superblock tells of the group that its checkpoint carried over (S-10.3).
-        let mut group_was_flushed = pool.sb.durable.get() >= self.group;
+        let mut group_was_flushed = pool.sb.durable.get() >= self.group || told_far;
         if !group_was_flushed && is_as_before && !goes_on() {
             return;
         }
@@ -246,6 +263,17 @@ impl Scan {
         } else if bad.is_none() {
             pool.sink.push(Finding::LogUnreadable { sequence, page });
         }
+    }
+
+    /// S-9.27: whether the page, where one may tell it far from the log's end, tells that the group had been flushed.
+    fn tells_far(&self, sb: &Superblock, sequence: u64, bytes: &[u8; PAGE]) -> bool {
+        let generation = sb.generation.get();
+        head_of(bytes).is_some_and(|head| {
+            head.sequence.get() == sequence
+                && (generation - 1..=generation).contains(&head.base.get())
+                && head.durable.get() >= self.group
+                && head.durable.get() < head.group.get()
+        }) && stored(bytes) == page_crc(sb, FAR, bytes)
     }
 
     /// Whether a page stood there before the log came to it.

@@ -214,8 +214,27 @@ impl Flash {
         if self.log_has_room(frames, 1) {
             self.write_group(frames, &empty).map_err(|e| frames.ground.fail(e))?;
         }
+        self.tell_far(frames);
         drop(lead);
         Ok(())
+    }
+
+    /// Tells what is durable far from the log's end, too (S-8.15). Nobody waits for it: where it cannot be written, the next one is
+    /// tried.
+    fn tell_far(&self, frames: &Frames) {
+        let state = self.log.end.lock();
+        let log = &frames.ground.pool.log;
+        let Some(place) = log::far::place(log, state.head.sequence, state.tail) else {
+            return;
+        };
+        let stamp = Stamp {
+            incarnation: state.incarnation,
+            durable: state.durable,
+            base: state.base,
+            seq: state.written_seq,
+            flags: 0,
+        };
+        let _next_time = log::far::write(&*frames.ground.device, log, place, state.head.group, &stamp);
     }
 
     /// Whether a group of `pages` pages fits and leaves room for staged pages to be carried over (S-10.8).

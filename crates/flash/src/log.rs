@@ -2,6 +2,7 @@
 
 mod carried;
 mod end;
+pub mod far;
 mod undo;
 
 pub use carried::{append_carried, pages_of_carried};

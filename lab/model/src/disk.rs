@@ -127,6 +127,10 @@ pub struct Disk {
     pub supers: [Option<Arc<Super>>; 2],
     /// Places of the log that went bad, as bits, until they are written.
     pub rotten: u16,
+    /// The page of the log far from its end that tells what is durable: life, generation of the superblock, highest group.
+    pub far: Option<(u8, u8, u8)>,
+    /// The log was bad up to its end; nothing tells that from pages that never arrived.
+    pub wiped: bool,
     /// Pages of metadata that cannot be read, as bits, until they are written, or can be read again. The page of the
     /// metadata stands for several metablocks: of them it is a bitmap.
     pub unread: u16,

@@ -22,6 +22,7 @@ pub enum Kind {
     Redo,
     RottenLog,
     RottenCarried,
+    RottenEnd,
     RottenMeta,
 }
 
@@ -106,8 +107,10 @@ pub const INSTANCES: &[Instance] = &[
     of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1]),
     of("bad log at rest", Kind::RottenLog, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
     of("bad carried group", Kind::RottenCarried, [2, 1, 1, 1, 1, 0, 0, 1, 0, 0]),
+    of("bad end of the log", Kind::RottenEnd, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
     of("bad metadata", Kind::RottenMeta, [2, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
     long("bad log, two cuts", Kind::RottenLog, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
+    long("bad end, two cuts", Kind::RottenEnd, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
     long("bad metadata 3", Kind::RottenMeta, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
     long("bad metadata, killed", Kind::RottenMeta, [2, 1, 1, 2, 1, 0, 0, 1, 0, 0]),
     long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),

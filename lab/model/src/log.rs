@@ -18,6 +18,11 @@ impl State {
         compacted(cut.into_iter().map(|r| r.1).collect())
     }
 
+    /// What a page of the log tells now, wherever it stands: life, generation of the superblock, highest group that was flushed.
+    pub fn tells(&self) -> (u8, u8, u8) {
+        (self.sb.life, self.sb.generation, self.durable)
+    }
+
     /// A group at the log's head whose write fails: its places are given up.
     pub fn append_badly(&mut self, (recs, pages): (Vec<Rec>, u8), seq: u8, arrives: bool, rules: Rules) {
         let before = (self.number, self.chain, self.written);

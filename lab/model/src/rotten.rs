@@ -1,4 +1,4 @@
-//! Pages of the log that go bad at rest: what proves a loss (S-9.7), and the group that is made again (S-9.11).
+//! Pages of the log that go bad at rest: what proves a loss (S-9.7, S-9.27), and the group that is made again (S-9.11).
 
 use crate::disk::{Disk, LogPage, Super};
 use crate::rules::{Rule, Rules};
@@ -50,12 +50,18 @@ pub fn judge(disk: &Disk, sb: &Super, (pos, number): (u8, u8), rules: Rules) -> 
         })
     };
     let behind = (1..ring).map(|i| pos.wrapping_add(i));
+    let tells_far = |far: (u8, u8, u8)| {
+        let (life, base, durable) = far;
+        life == sb.life && (sb.generation - 1..=sb.generation).contains(&base) && durable >= number
+    };
     let is_proved = sb.durable >= number
+        || rules.has(Rule::ToldFar) && disk.far.is_some_and(tells_far)
         || behind
             .take_while(|later| *later != sb.pos.wrapping_add(ring))
             .any(tells);
     match (is_proved, disk.is_rotten(pos)) {
         (false, false) => Ok(()),
+        (true, false) if disk.wiped => Err(CLOSED),
         (true, false) => Err("a sound log is refused"),
         (true, true) if disk.carried(sb).contains(&pos) => Err("one bad page of the carried group ends the mount"),
         (true, true) if !rules.has(Rule::LossProved) => Ok(()),

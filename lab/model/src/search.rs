@@ -44,11 +44,26 @@ impl System {
         if s.left.rotten > 0 && matches!(self.instance.kind, Kind::RottenLog | Kind::RottenCarried) {
             let has_page = |place: &u8| s.disk.ring[*place as usize].is_some();
             out.extend((0..s.shape.ring).filter(has_page).map(Action::RotLog));
+        } else if self.instance.kind == Kind::RottenEnd {
+            self.bad_ends(s, out);
         } else if self.instance.kind == Kind::RottenMeta {
             self.metadata_faults(s, out);
         } else if s.left.rotten > 0 {
             let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
             out.extend((0..s.shape.pages).filter(has_data).map(Action::Rot));
+        }
+    }
+
+    /// The page far away reaches the medium; then the log goes bad up to its end, if each answered sync is told there.
+    fn bad_ends(&self, s: &State, out: &mut Vec<Action>) {
+        let told = s.tells();
+        if s.lead == Lead::Free && s.recovering == 0 && s.durable > 0 && s.disk.far != Some(told) {
+            out.push(Action::Tell);
+        }
+        let is_told = s.disk.far.is_some_and(|far| far.2 >= s.durable) && s.written == s.durable;
+        if s.left.rotten > 0 && is_told && s.checkpoint.is_none() {
+            let places = (0..s.pos.wrapping_sub(s.sb.pos)).map(|i| s.sb.pos.wrapping_add(i));
+            out.extend(places.map(Action::Wipe));
         }
     }
 
@@ -187,6 +202,15 @@ impl Model for System {
             }
             Action::RotLog(place) => {
                 s.disk.rotten |= 1 << place;
+                s.left.rotten -= 1;
+            }
+            Action::Tell => s.disk.far = Some(s.tells()),
+            Action::Wipe(from) => {
+                let places = (0..s.pos.wrapping_sub(from)).map(|i| from.wrapping_add(i) as usize % s.disk.ring.len());
+                for place in places.collect::<Vec<_>>() {
+                    s.disk.ring[place] = None;
+                }
+                s.disk.wiped = true;
                 s.left.rotten -= 1;
             }
             Action::RotMeta(page) => {

@@ -162,6 +162,8 @@ impl State {
                 ring: vec![None; shape.ring as usize],
                 supers: [Some(sb.clone()), None],
                 rotten: 0,
+                far: None,
+                wiped: false,
                 unread: 0,
             },
             flying: Vec::new(),

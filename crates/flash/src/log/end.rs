@@ -1,8 +1,8 @@
 //! Why a log ends where it does: nothing was written behind, or a page is bad and groups that were flushed are gone (S-9.7, S-9.18,
-//! S-9.19), or the superblock that led on is (S-9.12).
+//! S-9.19, S-9.27), or the superblock that led on is (S-9.12).
 
 use super::{
-    AHEAD, Before, CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, Head, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Pages,
+    AHEAD, Before, CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, Head, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Pages, far,
 };
 use crate::error::Error;
 use keepfs_format::FromBytes;
@@ -113,7 +113,7 @@ pub(super) fn judge(
     end: u64,
 ) -> Result<Option<Cut>, Error> {
     let q = expected.sequence;
-    let first = end - pages.region.pages;
+    let (first, ring_end) = (end - pages.region.pages, end);
     let end = end.min(q + 1 + BEHIND);
     let mut behind = Behind {
         expected,
@@ -134,7 +134,9 @@ pub(super) fn judge(
     }
     let is_older = page.is_some_and(|page| is_older(page, expected, behind.pages.region.pages));
     // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
-    let proved = before.durable >= expected.group || (!is_older || behind.goes_on()?) && behind.proves(page)?;
+    let told_near = before.durable >= expected.group || (!is_older || behind.goes_on()?) && behind.proves(page)?;
+    let (device, region) = (behind.pages.device, behind.pages.region);
+    let proved = told_near || far::tells(device, region, expected, before, ring_end)?;
     let cut = Cut {
         page: behind.pages.region.page(q),
         group: expected.group,
@@ -338,7 +340,7 @@ fn any_head(page: &[u8]) -> Option<PageHead> {
 }
 
 /// The head of a page, if it has sequence number `q`.
-fn head(page: &[u8], q: u64) -> Option<PageHead> {
+pub(super) fn head(page: &[u8], q: u64) -> Option<PageHead> {
     any_head(page).filter(|head| head.sequence.get() == q)
 }
 

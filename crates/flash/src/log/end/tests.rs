@@ -1,6 +1,6 @@
 //! Each page of a log of several groups, bad in each way: a loss is proved exactly where a later page tells of it (S-9.7).
 
-use crate::log::{Before, Cut, Head, Region, Stamp, append_pages, scan};
+use crate::log::{Before, Cut, Head, Region, Stamp, append_pages, far, scan};
 use keepfs_format::plog::PAYLOAD;
 use keepfs_format::{PAGE, PoolId};
 use keepfs_media::{Class, Device, PageNo};
@@ -322,6 +322,81 @@ fn a_proved_page_tells_that_a_sync_wrote_the_first_group() {
             let left = first + lengths[0] - q - 1;
             let proved = q > first || left > 1 || left == 1 && keeps_crc;
             assert!(cut.proved && cut.carried != proved, "{what}: {cut:?}");
+        }
+    }
+}
+
+impl Log {
+    /// The image with a page far from the end that tells `durable` (S-8.15).
+    fn told_far(&self, durable: u64, incarnation: u64, base: u64) -> Image {
+        let device = SimDevice::over(self.image.clone());
+        let stamp = Stamp {
+            incarnation,
+            durable,
+            base,
+            seq: 200,
+            flags: 0,
+        };
+        let place = far::place(&region(1), self.pages().end, self.head.sequence).expect("a place");
+        far::write(&device, &region(1), place, durable + 1, &stamp).expect("write");
+        device.image()
+    }
+}
+
+/// S-8.15: the page stands at one of four places, in none that is needed of the log, and an eighth of the ring from both ends of what
+/// is needed while that is less than half of it.
+#[test]
+fn the_far_page_takes_no_place_that_is_needed() {
+    for (tail, used) in (2 * RING..3 * RING).flat_map(|tail| (0..RING).map(move |used| (tail, used))) {
+        let (head, end) = (tail + used, tail + RING);
+        let place = far::place(&region(1), head, tail);
+        let all = (head + 8..end).filter(|number| number % (RING / 4) == 0);
+        assert_eq!(place.is_some(), all.count() > 0, "{tail} {used}");
+        if let Some(place) = place {
+            assert!(
+                (head + 8..end).contains(&place) && place % (RING / 4) == 0,
+                "{tail} {used}"
+            );
+            let is_far = (place - head).min(end - place) >= RING / 8;
+            assert!(is_far || used >= RING / 2, "{tail} {used}: {place}");
+        }
+    }
+}
+
+/// S-9.27: the log is bad from any page up to its end, with the page that tells of its last group; the one far away proves it. A
+/// page that is another life's, or an older checkpoint's, or tells of less proves nothing, and without damage none does.
+#[test]
+fn a_bad_end_is_told_far_away() {
+    for (first, under) in FIRSTS
+        .into_iter()
+        .flat_map(|first| Log::rounds(first).map(|under| (first, under)))
+    {
+        for shape in SHAPES {
+            let log = Log::over(&under, first, 1, shape, 0);
+            let last = FIRST_GROUP + shape.len() as u64 - 1;
+            let right = log.told_far(last, INCARNATION, BASE);
+            let mut wrong = vec![
+                log.told_far(last, INCARNATION, BASE - 2),
+                log.told_far(FIRST_GROUP - 1, INCARNATION, BASE),
+            ];
+            // Of numbers of its own each belongs to one life (S-9.14), and S-9.7 asks for no more.
+            if first < OWN_NUMBERS {
+                wrong.push(log.told_far(last, INCARNATION - 1, BASE));
+            }
+            assert_eq!(log.cut(&right, &[]), None, "{shape:?}");
+            for (from, bad) in log.pages().flat_map(|q| KINDS.map(|bad| (q, bad))) {
+                let what = format!("{shape:?} from {first}: from page {} on {bad:?}", from - first);
+                let end: Vec<(u64, Bad)> = (from..log.pages().end).map(|q| (q, bad)).collect();
+                let found = log.cut(&right, &end);
+                assert!(
+                    found.is_some_and(|cut| cut.proved && cut.group == log.group_of(from)),
+                    "{what}"
+                );
+                for image in &wrong {
+                    let as_without = log.cut(&log.image, &end);
+                    assert_eq!(log.cut(image, &end), as_without, "{what}");
+                }
+            }
         }
     }
 }
