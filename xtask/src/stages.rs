@@ -164,7 +164,7 @@ pub const STAGES: &[Stage] = &[
             "--test",
             "planted",
             "--test",
-            "compaction",
+            "store",
             "--",
             "--test-threads",
             "1",

@@ -43,7 +43,7 @@ fn furnish(root: &Path) -> Result<PathBuf, String> {
     let programs = [
         ("keepfs", build::keepfs()?),
         ("door", build::release("keepfs-lab", "door")?),
-        ("guard", build::test("keepfs-store", "guard")?),
+        ("store", build::test("keepfs-store", "store")?),
         ("busybox", "/bin/busybox".into()),
     ];
     for (name, program) in &programs {

@@ -9,7 +9,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/codes/src/simd.rs",
     "crates/media/src/sys.rs",
     "crates/memory/src/sys.rs",
-    "crates/store/tests/guard/sys.rs",
+    "crates/store/tests/store/guard/sys.rs",
     "crates/fuse/src/sys.rs",
     "crates/fuse/src/uring/ring.rs",
     "crates/fuse/tests/mount/sys.rs",

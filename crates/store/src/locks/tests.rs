@@ -5,8 +5,8 @@
 //! shut, nobody lacks space, of which there is more than all want at a time, and at the end the counts are those of the bitmap. Two rules that keep this are broken one
 //! after the other, and each time the search has to find it.
 //!
-//! What it does not cover: orders of plain atomic words (but those of the gate), weak memory (tests/model.rs has the frame word),
-//! a locked arena, the background threads, and the layers above the store.
+//! What it does not cover: orders of plain atomic words (but those of the gate), weak memory (tests/store/model.rs has the
+//! frame word), a locked arena, the background threads, and the layers above the store.
 
 use super::Rule;
 use super::schedule::{Order, Work, run};

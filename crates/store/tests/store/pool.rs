@@ -1,5 +1,6 @@
 //! The store by itself: transactions, groups, checkpoints and recovery on a device in memory.
 
+use crate::walked::errors;
 use keepfs_format::{Kind, MetaId};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
@@ -162,29 +163,12 @@ fn wrong_metablock_is_refused() {
     assert!(result.is_err());
 }
 
-struct Seen<'d>(&'d dyn Device);
-
-impl keepfs_check::Image for Seen<'_> {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
-        self.0.read(keepfs_media::PageNo(page), buf).map_err(|e| e.to_string())
-    }
-}
-
-/// Errors that the independent walk finds on the device as it is now.
-fn walk(device: &Arc<dyn Device>) -> Vec<keepfs_check::Finding> {
-    let report = keepfs_check::walk(&Seen(&**device), &keepfs_check::Options::default());
-    report.errors().cloned().collect()
-}
-
 /// The structures below names and files are as the independent walk expects them: it only tells the nodes that no
 /// inode names, exactly those that live.
 #[test]
 fn the_walk_agrees_about_the_floor_below_files() {
     let device = pool(2048);
-    assert_eq!(walk(&device), []);
+    assert_eq!(errors(&*device), []);
     let store = open(&device, Guard::Alias);
     let mut live = std::collections::BTreeSet::new();
     for i in 0..400u32 {
@@ -210,9 +194,9 @@ fn the_walk_agrees_about_the_floor_below_files() {
     };
     let live: std::collections::BTreeSet<String> = live.iter().map(|id| id.to_string()).collect();
     store.sync().expect("sync");
-    assert_eq!(unreached(walk(&device)), live, "with a log to replay");
+    assert_eq!(unreached(errors(&*device)), live, "with a log to replay");
     store.close().expect("close");
-    assert_eq!(unreached(walk(&device)), live, "after a checkpoint");
+    assert_eq!(unreached(errors(&*device)), live, "after a checkpoint");
 }
 
 /// S-8.13: the numbers of a pool's log pages are its own, by its id; the first stands where the log begins.

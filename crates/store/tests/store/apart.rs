@@ -1,28 +1,11 @@
 //! The two copies of metadata lie an eighth of the device apart, wherever there is room for that (SPEC S-4.9).
 
-use keepfs_check::{Image, Options, Report, walk};
-use keepfs_format::{Kind, PAGE};
+use crate::walked::check;
+use keepfs_format::Kind;
+use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
-use keepfs_media::{Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Guard, Meaning, Near, Purpose, Ref, RestPlace, Store, StoreOptions};
 use std::sync::Arc;
-
-/// The pool as a check sees it.
-struct Seen<'d>(&'d dyn Device);
-
-impl Image for Seen<'_> {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-
-    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
-        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
-    }
-}
-
-fn check(device: &dyn Device) -> Report {
-    walk(&Seen(device), &Options::default())
-}
 
 fn close_copies(device: &dyn Device) -> u64 {
     check(device).counts.close_copies

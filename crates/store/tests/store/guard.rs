@@ -1,7 +1,6 @@
 //! What the guard is worth, in child processes: each way to a frame past the door is refused, or the process dies of it
 //! with a report that names the culprit (X-9.1, promise C-3).
 
-#[path = "guard/sys.rs"]
 mod sys;
 
 use keepfs_codes::crc64;
@@ -66,7 +65,7 @@ fn is_whole(arena: &Arena) -> bool {
 fn run_child(order: &str) -> Output {
     let exe = std::env::current_exe().expect("own path");
     Command::new(exe)
-        .args(["--exact", "child", "--nocapture", "--test-threads", "1"])
+        .args(["--exact", "guard::child", "--nocapture", "--test-threads", "1"])
         .env(ORDER, order)
         .output()
         .expect("the child runs")
@@ -216,7 +215,7 @@ fn dies_with_a_report(order: &str) {
         "frame 3, offset 100",
         "metablock 0x020000000000002a",
         "(culprit)",
-        "tests/guard.rs",
+        "tests/store/guard.rs",
     ];
     for what in wanted {
         assert!(told.contains(what), "no {what:?} in: {told}");

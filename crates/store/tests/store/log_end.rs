@@ -1,24 +1,13 @@
 //! The end of the log goes bad as a whole, with all that was synced last (S-8.15, S-9.27).
 
-use keepfs_check::{Finding, Image as Walked, Options, walk};
+use crate::walked::check;
+use keepfs_check::Finding;
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Kind, PAGE};
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Store, StoreOptions};
 use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
-
-struct Seen<'a>(&'a SimDevice);
-
-impl Walked for Seen<'_> {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-
-    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
-        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
-    }
-}
 
 fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
     let o = StoreOptions {
@@ -34,7 +23,7 @@ fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<S
 }
 
 fn is_gone(device: &SimDevice) -> bool {
-    let found = walk(&Seen(device), &Options::default()).findings;
+    let found = check(device).findings;
     found.iter().any(|finding| matches!(finding, Finding::LogGone { .. }))
 }
 

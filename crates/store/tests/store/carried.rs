@@ -1,6 +1,7 @@
 //! Bad pages of the group that carries staged pages over a checkpoint (S-10.3, S-9.7, S-9.11), and bad bitmaps (S-9.10).
 
-use keepfs_check::{Finding, Image as Walked, Options, walk};
+use crate::walked::check_with;
+use keepfs_check::{Finding, Options};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
@@ -23,18 +24,6 @@ enum Bad {
 }
 
 const WAYS: [Bad; 4] = [Bad::Zeros, Bad::Changed, Bad::Payload, Bad::Unreadable];
-
-struct Seen<'a>(&'a SimDevice);
-
-impl Walked for Seen<'_> {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-
-    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
-        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
-    }
-}
 
 fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
     let o = StoreOptions {
@@ -160,7 +149,7 @@ impl Carried {
 
 fn findings(device: &SimDevice) -> Vec<Finding> {
     let o = Options { data: true, limit: 100 };
-    walk(&Seen(device), &o).findings
+    check_with(device, &o).findings
 }
 
 const LENGTHS: [&[usize]; 4] = [&[100], &[4096], &[4096, 4096, 4096, 17], &[900, 3124, 4096, 4096, 4096]];
