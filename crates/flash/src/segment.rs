@@ -310,7 +310,7 @@ impl Segment {
                 Word::Followed => followed,
                 _ => value,
             };
-            self.region.store_u64(word.at_before(), value, Ordering::Release);
+            self.region.store_u64(word.at_before(), value);
         }
     }
 
@@ -352,12 +352,12 @@ impl Segment {
         let at = self.head_place(slot);
         self.region.store(at + 8, &head[8..]);
         let crc = head.first_chunk().map_or(0, |crc| u64::from_le_bytes(*crc));
-        self.region.store_u64(at, crc, Ordering::Release);
+        self.region.store_u64(at, crc);
     }
 
     /// The slot is free from here on.
     pub fn clear_head(&self, slot: u32) {
-        self.region.store_u64(self.head_place(slot), 0, Ordering::Release);
+        self.region.store_u64(self.head_place(slot), 0);
     }
 
     /// Loads the page of a slot.

@@ -4,7 +4,8 @@
 //! H-1 An address of a window stands in memory only masked by a secret of this process, in [`WINDOWS`]; the secret stands
 //!     elsewhere. What is masked is no address: its highest bit is set. So no pointer leads to a window, and no over- or
 //!     underrun from one (decision 0603).
-//! H-2 An address is unmasked in registers, for one access. What making a window left on the stack is overwritten
+//! H-2 An address is unmasked in registers, for one access, behind which they are cleared (W-3 of `region::window`): a
+//!     function that is called next saves what it finds in them. What making a window left on the stack is overwritten
 //!     ([`overwrite_stack`]).
 
 use core::hint::black_box;

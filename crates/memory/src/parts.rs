@@ -65,8 +65,8 @@ fn load_part<'b, const N: usize>(at: &mut usize, rest: &'b mut [u8], load: impl 
     left
 }
 
-/// Stores bytes from an address on where they may be written.
-#[inline]
+/// Stores bytes from an address on where they may be written. Inlined, so that nobody saves the address (W-3).
+#[inline(always)]
 pub(crate) fn store_at(mut at: usize, mut rest: &[u8]) {
     if at & 7 != 0 {
         if at & 1 != 0 {

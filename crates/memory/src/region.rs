@@ -99,10 +99,7 @@ impl Region {
         numbers::show(number, if guard == Guard::Off { 0 } else { shown }, len);
         hidden::keep(number, window);
         if seal && !matches!(guard, Guard::Off | Guard::Mprotect) {
-            sys::mseal(shown, len);
-            if window != Hidden::NONE {
-                sys::mseal(window.address(), len);
-            }
+            seal_both(shown, window, len);
         }
         hidden::overwrite_stack();
         let sealed = (guard == Guard::Sealed).then(|| writable.try_clone().map(sys::out_of_the_way));
@@ -166,6 +163,15 @@ impl Region {
         // The kernel makes nothing of a range that has no page yet.
         core::hint::black_box(sys::byte(at).load(Ordering::Relaxed));
         sys::advise(at, LARGE, libc::MADV_COLLAPSE);
+    }
+}
+
+/// A call of its own, so that its caller never has the address (H-2).
+#[inline(never)]
+fn seal_both(shown: usize, window: Hidden, len: usize) {
+    sys::mseal(shown, len);
+    if window != Hidden::NONE {
+        sys::mseal(window.address(), len);
     }
 }
 

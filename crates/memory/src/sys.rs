@@ -90,13 +90,28 @@ pub(crate) fn store_pair(at: usize, pair: [u64; 2]) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
     // SAFETY: as for `byte`, and like an atomic for the compiler; one store, which asks for no alignment.
     unsafe {
-        let [first, second] = pair.map(u64::cast_signed);
-        let pair = core::arch::x86_64::_mm_set_epi64x(second, first);
+        let pair = core::arch::x86_64::_mm_set_epi64x(pair[1].cast_signed(), pair[0].cast_signed());
         core::arch::asm!("movdqu xmmword ptr [{at}], {pair}", at = in(reg) at, pair = in(xmm_reg) pair, options(nostack, preserves_flags));
     }
     #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
     for (i, word) in pair.into_iter().enumerate() {
         word64(at + 8 * i).store(word, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Clears the registers that a call need not keep: an address that is left there would be stored by who saves them next (H-2).
+#[inline(always)]
+pub(crate) fn clear_registers() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the compiler is told of each register; it takes flags and memory for changed, so that no access moves behind this.
+    unsafe {
+        core::arch::asm!(
+            "xor eax, eax", "xor ecx, ecx", "xor edx, edx", "xor esi, esi", "xor edi, edi",
+            "xor r8d, r8d", "xor r9d, r9d", "xor r10d, r10d", "xor r11d, r11d",
+            out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
+            out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            options(nostack),
+        );
     }
 }
 

@@ -17,7 +17,6 @@ pub use read::{EarlierState, Half, LoggedTxn};
 
 use crate::error::Error;
 use crate::locks::{Mutex, MutexGuard};
-use core::sync::atomic::Ordering;
 use keepfs_codes::crc64;
 use keepfs_format::IntoBytes;
 use keepfs_format::oplog::{HALF_HEAD, HalfHead, STATE, StateEntry};
@@ -209,12 +208,8 @@ impl Appended<'_> {
         let states = ends.objects.len() as u64;
         let at = |field| base + field;
         let log = &self.oplog.log;
-        log.store_u64(at(core::mem::offset_of!(HalfHead, states)), states, Ordering::Relaxed);
-        log.store_u64(
-            at(core::mem::offset_of!(HalfHead, end)),
-            self.end as u64,
-            Ordering::Release,
-        );
+        log.store_u64(at(core::mem::offset_of!(HalfHead, states)), states);
+        log.store_u64(at(core::mem::offset_of!(HalfHead, end)), self.end as u64);
         self.stray
     }
 }

@@ -124,14 +124,19 @@ impl Dead {
         let changed = changed.map(|(what, is_known)| Evidence::Twice(STAGING, what, is_known));
         let header = requests.as_ref().is_some_and(|left| left.header_changed);
         let header = header.then_some(Evidence::Twice(REQUESTS, "header", true));
-        twice.extend(changed.chain(header));
+        let layout = undo
+            .as_ref()
+            .filter(|undo| undo.is_readable() && !undo.is_layout_whole());
+        let layout = layout.map(|_| Evidence::Twice(SESSION, "layout", true));
+        twice.extend(changed.chain(header).chain(layout));
         let frames = [ARENA, SUMS, PARITY].map(|name| remains.take(name));
         // The superblock may have another one by now (S-2.9).
         let code = adopted.as_ref().and_then(Adopted::code).unwrap_or(code);
         let arena = match frames {
             // What its open transactions had changed is not known (S-13.2).
             _ if undo.as_ref().is_some_and(|undo| !undo.is_readable()) => {
-                Some(Err(Error::Damaged("another version's server had changed it".into())))
+                let why = "the layout of its undo records is not known: another version's server, or stray writes";
+                Some(Err(Error::Damaged(why.into())))
             }
             [Some(frames), Some(sums), Some(parity)] => {
                 Some(Arena::adopt([frames, sums, parity], guard, code).map_err(Error::from))

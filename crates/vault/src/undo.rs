@@ -230,8 +230,9 @@ impl UndoLog {
 
     fn empty(region: std::io::Result<Region>) -> Result<UndoLog, Error> {
         let undo = UndoLog::made(region, false)?;
-        undo.region
-            .store_u64(slots::LAYOUT, slots::LAYOUT_NOW, Ordering::Release);
+        for at in slots::LAYOUT {
+            undo.region.store_u64(at, slots::LAYOUT_NOW);
+        }
         Ok(undo)
     }
 
@@ -244,9 +245,19 @@ impl UndoLog {
         }
     }
 
-    /// Whether slots and records are laid out as this version does it (S-13.2).
+    /// Whether one of the two places says that slots and records are laid out as this version does it (S-13.2).
     pub fn is_readable(&self) -> bool {
-        self.region.load_u64(slots::LAYOUT, Ordering::Acquire) == slots::LAYOUT_NOW
+        self.layout().contains(&slots::LAYOUT_NOW)
+    }
+
+    /// Whether the two places say the same, or the second one nothing, as a server left it that had only the first.
+    pub fn is_layout_whole(&self) -> bool {
+        let [first, second] = self.layout();
+        second == first || second == 0
+    }
+
+    fn layout(&self) -> [u64; 2] {
+        slots::LAYOUT.map(|at| self.region.load_u64(at, Ordering::Acquire))
     }
 
     fn made(region: std::io::Result<Region>, taken: bool) -> Result<UndoLog, Error> {

@@ -245,6 +245,8 @@ fn row(draw: Draw, guard: Guard, words: &str, tally: &Tally) -> String {
         more(format!(
             "of {held} words that are addresses, {door} lead into the door's memory"
         ));
+        let (looks, leaks) = tally.looks;
+        more(format!("of {looks} looks at the stacks, {leaks} found one that does"));
         tally.leaks.iter().take(10).for_each(|leak| more(leak.clone()));
     }
     if tally.ending > 0 {

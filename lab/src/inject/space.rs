@@ -9,6 +9,9 @@ use std::os::unix::fs::FileExt;
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
+/// Bytes of a stack that are looked at.
+const STACK: usize = 64 << 10;
+
 /// What a write to a mapping does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
@@ -151,14 +154,29 @@ impl Space {
 
     /// Every word in memory of this process alone that is an address in one of its mappings. Errors: the memory cannot be read.
     pub fn pointers(&self) -> io::Result<Vec<Pointer>> {
+        self.pointers_in(|mapping| mapping.range())
+    }
+
+    /// The same, of words that lead into the door's memory and stand where threads have their stacks: the ends of mappings.
+    pub fn leaks(&self) -> io::Result<Vec<Pointer>> {
+        let end = |mapping: &Mapping| {
+            mapping.range().start.max(mapping.end.address().saturating_sub(STACK))..mapping.end.address()
+        };
+        let mut found = self.pointers_in(end)?;
+        found.retain(|pointer| self.of(pointer.to.address()).is_some_and(|m| m.what == What::Window));
+        Ok(found)
+    }
+
+    fn pointers_in(&self, part: impl Fn(&Mapping) -> Range<usize>) -> io::Result<Vec<Pointer>> {
         let memory = File::open("/proc/self/mem")?;
         let mut found = Vec::new();
         let mut piece = vec![0; PIECE];
         for mapping in self.0.iter().filter(|mapping| mapping.what == What::Private) {
-            for at in mapping.range().step_by(PIECE) {
-                let len = PIECE.min(mapping.end.address() - at);
+            let (start, end) = (part(mapping).start, part(mapping).end);
+            for at in (start..end).step_by(PIECE) {
+                let len = PIECE.min(end - at);
                 // What was read before is not to be found again, here.
-                piece.fill(0);
+                piece[..len].fill(0);
                 // A stack's guard page, or a mapping that went away.
                 if memory.read_exact_at(&mut piece[..len], at as u64).is_ok() {
                     let (words, _) = piece[..len].as_chunks();

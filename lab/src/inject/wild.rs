@@ -25,6 +25,8 @@ const RUN: usize = 1 << 16;
 /// Writes of one child; and of one that hits with each: few to a frame before somebody looks at it.
 const ROUND: u64 = 1_000_000;
 const ROUND_OF_HITS: u64 = 16;
+/// How often stacks are looked at while legal writes go on: an address stands there for as long as a call takes.
+const LOOKS: u64 = 2000;
 /// One in so many frames holds nothing.
 const FREE: usize = 8;
 
@@ -64,6 +66,8 @@ pub struct Tally {
     pub window: u64,
     /// Pointers that were held when they were counted last, and the most that led into the door's memory at a time.
     pub pointers: (u64, u64),
+    /// Looks at the stacks, and those that found such a pointer.
+    pub looks: (u64, u64),
     /// Where those stood.
     pub leaks: Vec<String>,
 }
@@ -74,11 +78,11 @@ impl Tally {
         self.puts as f64 / self.time.as_secs_f64()
     }
 
-    /// Whether what reached guarded memory was told, and all is right.
+    /// Whether what reached guarded memory was told, all is right, and no look at the stacks found where that memory is.
     pub fn is_right(&self) -> bool {
         let Hits { lost, untold, told, .. } = self.hits;
         // A legal write of as many bytes rarely covers all of one.
-        self.wrong == [0, 0] && lost == 0 && untold * 20 <= told + 20
+        self.wrong == [0, 0] && lost == 0 && untold * 20 <= told + 20 && self.looks.1 == 0
     }
 
     fn add(&mut self, [writes, faulted, elsewhere, ending]: [u64; 4]) {
@@ -131,6 +135,9 @@ fn over_arena(pool: &Pool, writes: u64, seed: u64, tally: &mut Tally) -> Result<
 
 fn by_children(draw: Draw, pool: &Pool, writes: u64, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let (mut round, mut heard, mut died) = (0, 0, 0);
+    if draw == Draw::Pointers {
+        look_at_stacks(tally).map_err(failed)?;
+    }
     while tally.writes < writes {
         let aim = Aim::new(draw, tally).map_err(failed)?;
         // With the memory that was asked for since.
@@ -149,6 +156,20 @@ fn by_children(draw: Draw, pool: &Pool, writes: u64, seed: u64, tally: &mut Tall
         if died > 100 {
             return Err("a hundred children died in the middle".into());
         }
+    }
+    Ok(())
+}
+
+/// Counts the looks at all stacks that found an address of the door's memory.
+fn look_at_stacks(tally: &mut Tally) -> std::io::Result<()> {
+    let space = Space::now()?;
+    for _ in 0..LOOKS {
+        let leaks = space.leaks()?;
+        tally.looks.0 += 1;
+        tally.looks.1 += u64::from(!leaks.is_empty());
+        tally
+            .leaks
+            .extend(leaks.iter().filter_map(|pointer| space.told(pointer)));
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ impl Segment {
     /// Stores a word of page 0, behind everything that was stored before.
     pub fn set_word(&self, word: Word, value: u64) {
         if self.is_former {
-            return self.region.store_u64(word.at_before(), value, Ordering::Release);
+            return self.region.store_u64(word.at_before(), value);
         }
         let pair = [value, self.check(word, value)].map(u64::to_le);
         for at in [word.at(), word.at() + APART] {

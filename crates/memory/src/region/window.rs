@@ -4,11 +4,13 @@
 //! W-1 What may be written is open for as long as one change takes, and for who makes it: all of it behind the secret
 //!     address (`alias`), this thread (`pkey`), these pages (`mprotect`), nothing (`sealed`).
 //! W-2 A change of a word is one change for everybody: an atomic, or under the region's lock where the system writes.
+//! W-3 Who knows the secret address is one call deep, calls nobody while it knows it, and clears the registers that it leaves
+//!     behind: else the next call would save them on the stack (H-2). So no way of writing is inlined.
 
 use super::Region;
 use crate::guard::Guard;
 use crate::parts::{load_fours, store_at};
-use crate::sys::{byte, set_rights, set_writable, store_pair, word64};
+use crate::sys::{byte, clear_registers, set_rights, set_writable, store_pair, word64};
 use crate::{failpoint, torn};
 use core::sync::atomic::Ordering;
 use parking_lot::RwLockWriteGuard;
@@ -18,6 +20,25 @@ use std::os::fd::AsFd;
 const PAGE: usize = 4096;
 /// Bytes that a sealed region takes at a time.
 const PIECE: usize = 4096;
+
+/// Makes a change at the address where `$len` bytes at `$offset` may be written meanwhile.
+macro_rules! change {
+    ($region:expr, $offset:expr, $len:expr, |$at:ident| $change:expr) => {
+        match $region.guard {
+            Guard::Alias => {
+                let $at = $region.window($offset, $len);
+                let result = $change;
+                clear_registers();
+                result
+            }
+            Guard::Off => {
+                let $at = $region.window($offset, $len);
+                $change
+            }
+            _ => $region.write_guarded($offset, $len, |$at| $change),
+        }
+    };
+}
 
 /// Closes the key when the change is made, whatever becomes of it.
 struct Rights(u32);
@@ -69,24 +90,21 @@ impl Region {
     /// Stores bytes into pages that are open.
     pub fn store_opened(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        let at = self.window(offset, bytes.len());
         if !failpoint::ARMED || !failpoint::is_armed() {
-            return store_at(at, bytes);
+            return self.store_into_open(offset, bytes);
         }
         for (i, b) in bytes.iter().enumerate().filter(|_| failpoint::store()) {
-            byte(at + i).store(*b, Ordering::Relaxed);
+            self.store_into_open(offset + i, &[*b]);
         }
     }
 
-    /// Calls `change` with the address where `len` bytes at `offset` may be written meanwhile.
-    #[inline]
-    fn write<T>(&self, offset: usize, len: usize, change: impl FnOnce(usize) -> T) -> T {
-        match self.guard {
-            Guard::Alias | Guard::Off => change(self.window(offset, len)),
-            _ => self.write_guarded(offset, len, change),
-        }
+    #[inline(never)]
+    fn store_into_open(&self, offset: usize, bytes: &[u8]) {
+        store_at(self.window(offset, bytes.len()), bytes);
+        clear_registers();
     }
 
+    /// Calls `change` with the address where `len` bytes at `offset` may be written meanwhile, which is no secret.
     #[inline(never)]
     fn write_guarded<T>(&self, offset: usize, len: usize, change: impl FnOnce(usize) -> T) -> T {
         match self.guard {
@@ -146,16 +164,20 @@ impl Region {
     /// Copies a page out of the region that is going to be written: through the window, where that is a mapping of its own
     /// and always open. A processor that finds a line in its first cache by the address of its last use would fetch each
     /// line once more for the other address (decision 0673).
+    #[inline(never)]
     pub fn load_to_write(&self, offset: usize, page: &mut [u8; PAGE]) {
         self.check_word(offset, PAGE);
         match self.guard {
-            Guard::Alias => load_fours(self.window(offset, PAGE), page.as_chunks_mut().0),
+            Guard::Alias => {
+                load_fours(self.window(offset, PAGE), page.as_chunks_mut().0);
+                clear_registers();
+            }
             _ => self.load(offset, page),
         }
     }
 
     /// Stores bytes through the window. Part of the door: called by `update` and `install` only.
-    #[inline]
+    #[inline(never)]
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         if failpoint::ARMED && failpoint::is_armed() {
@@ -165,92 +187,97 @@ impl Region {
             let pieces = bytes.chunks(PIECE).enumerate();
             return pieces.for_each(|(i, piece)| self.store(offset + i * PIECE, piece));
         }
-        self.write(offset, bytes.len(), |at| store_at(at, bytes));
+        change!(self, offset, bytes.len(), |at| store_at(at, bytes));
     }
 
     /// Stores two words at `offset`, a multiple of 16, through the window, at once where the processor can (S-14.15).
-    #[inline]
+    #[inline(never)]
     pub fn store_pair(&self, offset: usize, pair: [u64; 2]) {
         self.check_word(offset, 16);
         if failpoint::ARMED && failpoint::is_armed() {
             let bytes: Vec<u8> = pair.iter().flat_map(|word| word.to_ne_bytes()).collect();
             return self.store_byte_by_byte(offset, &bytes);
         }
-        self.write(offset, 16, |at| store_pair(at, pair));
+        change!(self, offset, 16, |at| store_pair(at, pair));
     }
 
     /// Under a failpoint each byte is a step of its own: a copy can be torn anywhere.
     fn store_byte_by_byte(&self, offset: usize, bytes: &[u8]) {
         for (i, b) in bytes.iter().enumerate() {
             if failpoint::store() {
-                self.write(offset + i, 1, |at| byte(at).store(*b, Ordering::Relaxed));
+                self.store_byte(offset + i, *b);
             }
         }
     }
 
-    /// Stores a word through the window.
-    #[inline]
-    pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
+    #[inline(never)]
+    fn store_byte(&self, offset: usize, b: u8) {
+        change!(self, offset, 1, |at| byte(at).store(b, Ordering::Relaxed));
+    }
+
+    /// Stores a word through the window; who sees it sees what was stored before.
+    #[inline(never)]
+    pub fn store_u64(&self, offset: usize, value: u64) {
         self.check_word(offset, 8);
         if failpoint::store() {
-            self.write(offset, 8, |at| word64(at).store(value, order));
+            change!(self, offset, 8, |at| word64(at).store(value, Ordering::Release));
         }
     }
 
     /// Atomic XOR of a byte through the window; returns the old byte.
-    #[inline]
+    #[inline(never)]
     pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
         self.check(offset, 1);
         let mask = if failpoint::store() { mask } else { 0 };
-        self.write(offset, 1, |at| byte(at).fetch_xor(mask, Ordering::AcqRel))
+        change!(self, offset, 1, |at| byte(at).fetch_xor(mask, Ordering::AcqRel))
     }
 
     /// Atomic XOR of a word through the window; returns the old word.
-    #[inline]
+    #[inline(never)]
     pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
         if torn::is_torn() {
-            return self.write(offset, 8, |at| {
+            return change!(self, offset, 8, |at| {
                 let old = word64(at).load(Ordering::Acquire);
                 word64(at).store(old ^ mask, Ordering::Release);
                 old
             });
         }
-        self.write(offset, 8, |at| word64(at).fetch_xor(mask, Ordering::AcqRel))
+        change!(self, offset, 8, |at| word64(at).fetch_xor(mask, Ordering::AcqRel))
     }
 
     /// Atomic addition to a word through the window; returns the old word.
-    #[inline]
+    #[inline(never)]
     pub fn add_u64(&self, offset: usize, delta: u64) -> u64 {
         self.check_word(offset, 8);
         let delta = if failpoint::store() { delta } else { 0 };
-        self.write(offset, 8, |at| word64(at).fetch_add(delta, Ordering::AcqRel))
+        change!(self, offset, 8, |at| word64(at).fetch_add(delta, Ordering::AcqRel))
     }
 
     /// Atomic OR of a word through the window; returns the old word.
-    #[inline]
+    #[inline(never)]
     pub fn or_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
-        self.write(offset, 8, |at| word64(at).fetch_or(mask, Ordering::AcqRel))
+        change!(self, offset, 8, |at| word64(at).fetch_or(mask, Ordering::AcqRel))
     }
 
     /// Atomic AND of a word through the window; returns the old word.
-    #[inline]
+    #[inline(never)]
     pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { !0 };
-        self.write(offset, 8, |at| word64(at).fetch_and(mask, Ordering::AcqRel))
+        change!(self, offset, 8, |at| word64(at).fetch_and(mask, Ordering::AcqRel))
     }
 
     /// Replaces a word that is `old` through the window; `false`: it is another.
-    #[inline]
+    #[inline(never)]
     pub fn replace_u64(&self, offset: usize, old: u64, new: u64) -> bool {
         self.check_word(offset, 8);
         let new = if failpoint::store() { new } else { old };
-        let exchange = |at| word64(at).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-        self.write(offset, 8, exchange).is_ok()
+        let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
+        change!(self, offset, 8, |at| word64(at).compare_exchange(old, new, set, read)).is_ok()
     }
 
     #[inline]

@@ -115,7 +115,7 @@ fn at(slot: usize, word: usize) -> usize {
 }
 
 fn set(region: &Region, slot: usize, word: usize, value: u64) {
-    region.store_u64(at(slot, word), value, Ordering::Release);
+    region.store_u64(at(slot, word), value);
 }
 
 fn get(region: &Region, slot: usize, word: usize) -> u64 {

@@ -69,6 +69,36 @@ fn a_scribbled_frame_is_evidence_only() {
     assert_eq!(resumed.lost, 0);
 }
 
+/// S-13.2: a stray write over one of the places of the layout's word is told, and the arena is looked at; over both it is not, and
+/// a server that had only the first place is no finding.
+#[test]
+fn the_layout_stands_twice() {
+    let first = keepfs_vault::undo::SLOTS;
+    for (places, looks) in [
+        (vec![(8, 0xFF00)], true),
+        (vec![(8 + 2048, 0xFF00)], true),
+        (vec![(8 + 2048, 2)], true),
+        (vec![(8, 1), (8 + 2048, 2)], false),
+    ] {
+        let (device, store, r) = pool();
+        let frame = store.frames.cache.pin(r.id).expect("in the arena").frame;
+        store.frames.arena.strays().xor_u8(frame as usize * 4096 + 66, 0x20);
+        for (word, xor) in &places {
+            store.frames.undo.scribble(first, *word, *xor);
+        }
+        let remains = store.remains().expect("it lasts");
+        drop(store);
+        let (store, resumed) = resume(&device, remains);
+        assert_eq!((content(&store, r), resumed.lost), (*b"not synced", 0));
+        let is_frame = |f: &Evidence| matches!(f, Evidence::Frame(_));
+        assert_eq!(resumed.findings.iter().any(is_frame), looks, "{places:?}");
+        let told = Evidence::Twice("session", "layout", true);
+        assert_eq!(resumed.findings.contains(&told), places[0].1 == 0xFF00, "{places:?}");
+        let is_arena = |f: &Evidence| matches!(f, Evidence::Memory("arena", _));
+        assert_eq!(resumed.findings.iter().any(is_arena), !looks, "{places:?}");
+    }
+}
+
 /// A damaged undo slot costs nothing that was acknowledged.
 #[test]
 fn a_damaged_undo_slot_is_told() {

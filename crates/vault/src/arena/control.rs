@@ -54,9 +54,8 @@ impl Arena {
 
     pub(super) fn bind(&self, frame: FrameNo, binding: Binding) {
         let (identity, group) = (binding.identity.word(), binding.group.number());
-        self.control
-            .store_u64(Self::at(frame, IDENTITY), identity, Ordering::Release);
-        self.control.store_u64(Self::at(frame, GROUP), group, Ordering::Release);
+        self.control.store_u64(Self::at(frame, IDENTITY), identity);
+        self.control.store_u64(Self::at(frame, GROUP), group);
     }
 
     /// Version of a frame, if nobody is writing.
@@ -121,7 +120,7 @@ impl Arena {
 
     /// Restart: the word, absolutely.
     pub(super) fn set_word(&self, frame: FrameNo, word: u64) {
-        self.control.store_u64(Self::at(frame, 0), word, Ordering::Release);
+        self.control.store_u64(Self::at(frame, 0), word);
     }
 
     /// A stray write into the sum of a line.

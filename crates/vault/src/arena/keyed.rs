@@ -60,7 +60,7 @@ impl Arena {
     pub(super) fn set_keyed(&self, frame: FrameNo, bytes: &[u8; PAGE]) {
         if let Some(keyed) = &self.keys {
             let sum = keyed.keys.sum(bytes);
-            self.control.store_u64(Self::at(frame, KEYED), sum, Ordering::Release);
+            self.control.store_u64(Self::at(frame, KEYED), sum);
         }
     }
 

@@ -95,8 +95,7 @@ impl Arena {
     /// Restart: the sum of a line that was proved, absolutely, by one store (S-13.6).
     pub(crate) fn restore_sum(&self, frame: FrameNo, number: usize, sum: u64) {
         let kept = self.binding(frame).keep(number, sum);
-        self.control
-            .store_u64(self.sum_at(frame, number), kept, Ordering::Release);
+        self.control.store_u64(self.sum_at(frame, number), kept);
     }
 
     /// Stores the sums of the lines, absolutely.

@@ -2,6 +2,7 @@
 
 use super::{HEAD, Kept, SLOT, SLOT_HEAD, SLOTS, Told, UndoLog, len_in, size_of};
 use core::sync::atomic::Ordering;
+use keepfs_format::PAGE;
 
 /// Slot head: state and generation.
 pub(super) const STATE: usize = 0;
@@ -15,9 +16,9 @@ pub(super) const LEFT: usize = 24;
 const NOTE: usize = 48;
 /// After the last slot: nonzero while all slots are being retired.
 const RETIRING: usize = SLOTS * SLOT;
-/// Behind that: how slots and records are laid out.
-pub(super) const LAYOUT: usize = RETIRING + 8;
-/// Value of that word.
+/// Behind that, and half a page further: how slots and records are laid out. A stray write hits one of them.
+pub(super) const LAYOUT: [usize; 2] = [RETIRING + 8, RETIRING + 8 + PAGE / 2];
+/// Value of these words.
 pub(super) const LAYOUT_NOW: u64 = 2;
 /// Value of that word.
 const RETIRING_NOW: u64 = 0x6B5A_94D3_1E87_C2F1;
@@ -92,7 +93,7 @@ impl UndoLog {
 
     #[inline]
     pub(super) fn set(&self, slot: usize, word: usize, value: u64) {
-        self.region.store_u64(slot * SLOT + word, value, Ordering::Release);
+        self.region.store_u64(slot * SLOT + word, value);
     }
 
     /// A stray write into a slot.
@@ -210,7 +211,7 @@ impl UndoLog {
 
     /// Retires all slots: one store decides, the rest is repeated from it.
     pub(crate) fn retire(&self) {
-        self.region.store_u64(RETIRING, RETIRING_NOW, Ordering::Release);
+        self.region.store_u64(RETIRING, RETIRING_NOW);
         for slot in self.slots() {
             let generation = self.head(slot).generation;
             self.set(slot, STATE, State::Free.word(generation));
@@ -220,7 +221,7 @@ impl UndoLog {
                 .store(u64::from(generation.wrapping_add(1)), Ordering::Relaxed);
             known.taken.store(false, Ordering::Release);
         }
-        self.region.store_u64(RETIRING, 0, Ordering::Release);
+        self.region.store_u64(RETIRING, 0);
     }
 }
 

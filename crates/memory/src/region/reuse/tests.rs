@@ -12,7 +12,7 @@ fn a_kept_region_comes_back_zeroed() {
         let region = Region::new("keepfs-kept", BYTES, guard, false).expect("region");
         let at = region.shown_address();
         region.store(PAGE - 3, &[7; 2 * PAGE]);
-        region.store_u64(64 * PAGE, 1, Ordering::Relaxed);
+        region.store_u64(64 * PAGE, 1);
         region.xor_u8(66 * PAGE + 5, 1);
         region.add_u64(67 * PAGE, 1);
         region.or_u64(68 * PAGE + 8, 1);

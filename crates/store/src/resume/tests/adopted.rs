@@ -4,7 +4,6 @@
 use super::*;
 use crate::Guard;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Remains, Resumed, Store, StoreOptions};
-use core::sync::atomic::Ordering;
 use keepfs_flash::adopted::Adopted;
 use keepfs_flash::segment::Segment;
 use keepfs_flash::segment::{RING, RING_AT, Word};
@@ -261,7 +260,7 @@ fn a_stray_write_into_words_of_the_layout_before_is_told() {
             .log
             .segment
             .region()
-            .store_u64(word.at_before(), value, Ordering::Release);
+            .store_u64(word.at_before(), value);
         let remains = store.remains().expect("it lasts");
         drop(store);
         let (store, resumed) = resume(&device, remains);
