@@ -6,6 +6,7 @@
 //! (X-8.1, decision 0530).
 
 mod life;
+mod mark;
 mod spare;
 mod strays;
 
@@ -20,9 +21,10 @@ use crate::rooms::{CONNECTION, EVENTS, ID, SPARE};
 use crate::words::Keep;
 use crate::{Outcome, attach, namesake, place, registry, said, starter};
 use life::{Child, End, Last, News, Program, Rest};
+use mark::Mark;
 use rustix::mm::{MlockAllFlags, mlockall};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use spare::Spare;
+use spare::{Before, Spare};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -82,7 +84,11 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
     if !args.foreground {
         leave_the_starter()?;
     }
-    let program = Program::of(args).map_err(Failure::io("open", Path::new(OWN)))?;
+    let mark = match args.adopt {
+        Some(_) => Mark::inherited(),
+        None => Mark::new(),
+    };
+    let program = Program::of(args, mark.clone()).map_err(Failure::io("open", Path::new(OWN)))?;
     endure();
     Ok(Keeper {
         program,
@@ -100,7 +106,7 @@ fn begin(args: &Keep) -> Result<Keeper, Failure> {
         private: Private::begin().filter(|_| !args.foreground),
         unlooked_s: 0,
         rests: Vec::new(),
-        strays: Strays::begin(),
+        strays: Strays::begin(mark),
         null: nowhere()?,
     })
 }
@@ -184,10 +190,8 @@ impl Keeper {
         None
     }
 
-    /// Tells what no server can. A machine without a log of the system has the events all the same.
     fn tell(&self, text: &str) {
-        let events = self.held.get(EVENTS).and_then(|item| item.descriptors.first());
-        logging::tell_alone(self.about.clone(), events, Level::ERROR, text);
+        tell(&self.about, &self.held, text);
     }
 
     /// The last that is told of a mount.
@@ -199,7 +203,10 @@ impl Keeper {
 
     /// Takes over a server whose keeper, `before`, has died, and its successors.
     fn adopt(mut self, before: u32) -> Outcome {
-        let child = Child::adopt(&mut self.held, &mut self.begin);
+        let (strays, about) = (&self.strays, &self.about);
+        let mut overdue = |held: &Held| tell_ended(about, held, &strays.end(&[], true));
+        let before_us = Before::of(before);
+        let child = Child::adopt(&mut self.held, &mut self.begin, &before_us, &mut overdue);
         let child = child.map_err(|e| Failure::Other(format!("cannot take over: {e}")))?;
         (self.begin.keeper_pid, self.begin.version) = (std::process::id(), said::FIRST);
         if let Err(error) = place::moved(&mut self.held, before, self.begin.keeper_pid) {
@@ -210,6 +217,7 @@ impl Keeper {
             }
         }
         let Some(child) = child else {
+            tell_ended(&self.about, &self.held, &self.strays.end(&[], true));
             self.tell(
                 "the keeper of this mount died while its server made room; the one that stood ready starts the next",
             );
@@ -323,17 +331,8 @@ impl Keeper {
 
     /// The server has ended: so does what it left behind, which may have what was held (S-16.27).
     fn end_strays(&self, child: &Child) {
-        let (ended, left) = self.strays.end(&self.started(child));
-        if ended > 0 {
-            self.tell(&format!(
-                "{ended} processes are killed that a server of this mount had started and left behind"
-            ));
-        }
-        for pid in left {
-            self.tell(&format!(
-                "process {pid}, which a server of this mount left behind, was killed and does not end: the pool may stay in use until it does"
-            ));
-        }
+        let ended = self.strays.end(&self.started(child), child.is_anothers());
+        tell_ended(&self.about, &self.held, &ended);
     }
 
     /// All is done: nothing is held any more, and those who wait for that are told.
@@ -440,6 +439,26 @@ impl Keeper {
                 Some(1)
             }
         }
+    }
+}
+
+/// Tells what no server can. A machine without a log of the system has the events all the same.
+fn tell(about: &About, held: &Held, text: &str) {
+    let events = held.get(EVENTS).and_then(|item| item.descriptors.first());
+    logging::tell_alone(about.clone(), events, Level::ERROR, text);
+}
+
+/// Tells of processes that were left behind: how many are killed, and who does not end.
+fn tell_ended(about: &About, held: &Held, (ended, left): &(usize, Vec<u32>)) {
+    if *ended > 0 {
+        let text = format!("{ended} processes are killed that a server of this mount had started and left behind");
+        tell(about, held, &text);
+    }
+    for pid in left {
+        let text = format!(
+            "process {pid}, which a server of this mount left behind, was killed and does not end: the pool may stay in use until it does"
+        );
+        tell(about, held, &text);
     }
 }
 

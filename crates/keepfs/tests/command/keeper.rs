@@ -221,7 +221,13 @@ fn no_process_of_a_mount_has_the_environment_of_who_mounted() {
             let names = words.split('\0').filter_map(|word| word.split_once('='));
             names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
         };
-        let known = ["PATH", "KEEPFS_LOG", "RUST_BACKTRACE", "MALLOC_ARENA_MAX"];
+        let known = [
+            "PATH",
+            "KEEPFS_LOG",
+            "RUST_BACKTRACE",
+            "MALLOC_ARENA_MAX",
+            "KEEPFS_MOUNT",
+        ];
         for _ in 0..2 {
             let status = bed.status();
             let mut pids = vec![status["server_pid"].as_i64().unwrap()];
@@ -581,11 +587,23 @@ fn a_program_that_does_not_come_to_serve_ends_nothing() {
     bed.check();
 }
 
+/// What becomes of a program that has left something behind.
+enum Then {
+    End,
+    Wait,
+    /// It is another program.
+    Be(&'static str),
+}
+
 /// A program that goes into the background: what it leaves is in a session of its own, has taken all that was handed to it, and ends by
-/// itself behind two minutes. With a word for `program` it then is that.
-fn leaving(bed: &Bed, name: &str, program: Option<&str>) -> PathBuf {
+/// itself behind two minutes.
+fn leaving(bed: &Bed, name: &str, then: &Then) -> PathBuf {
     let (source, made) = (bed.path(&format!("{name}.c")), bed.path(name));
-    let then = program.map_or("return 0;".into(), |program| format!("execv(\"{program}\", argv);"));
+    let (then, serves) = match then {
+        Then::End => ("return 0;".into(), false),
+        Then::Wait => ("alarm(120); for (;;) pause();".into(), false),
+        Then::Be(program) => (format!("execv(\"{program}\", argv);"), true),
+    };
     let text = format!(
         r#"#include <stddef.h>
 #include <sys/socket.h>
@@ -603,7 +621,7 @@ int main(int argc, char **argv) {{
     }}
 }}
 "#,
-        u8::from(program.is_some())
+        u8::from(serves)
     );
     fs::write(&source, text).unwrap();
     done(Command::new("cc").arg("-o").args([&made, &source]));
@@ -671,7 +689,7 @@ fn a_mount_that_nobody_waits_for_ends() {
 fn what_a_program_on_trial_leaves_behind_ends_with_it() {
     let Some(bed) = Bed::mounted("keeper=on") else { return };
     fs::write(bed.on("file"), "text").unwrap();
-    let program = leaving(&bed, "leaving", None);
+    let program = leaving(&bed, "leaving", &Then::End);
     let (code, _) = fails(keepfs(["upgrade"]).arg(bed.dir()).arg(&program));
     assert_eq!(code, 1);
     assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
@@ -682,12 +700,64 @@ fn what_a_program_on_trial_leaves_behind_ends_with_it() {
     bed.check();
 }
 
+/// A keeper that is killed within the trial can end neither the program nor what that left: who stands ready does. S-16.31
+#[test]
+fn what_a_program_on_trial_leaves_behind_ends_without_its_keeper() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    fs::write(bed.on("file"), "text").unwrap();
+    let first = keeper(&bed);
+    let program = leaving(&bed, "waiting", &Then::Wait);
+    // It has the variable, but it is no process of this mount.
+    let mut another = Command::new("sleep");
+    let mut another = another.arg("600").env("KEEPFS_MOUNT", "1.1").spawn().unwrap();
+    let mut upgrade = keepfs(["upgrade"]);
+    let mut upgrade = upgrade.arg(bed.dir()).arg(&program).spawn().unwrap();
+    soon("it is on trial and left something", || {
+        (running(&program) > 1).then_some(())
+    });
+    end(first, Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    assert_eq!(running(&program), 0);
+    assert!(!upgrade.wait().unwrap().success());
+    assert_ne!(keeper(&bed), first);
+    let told = "that a server of this mount had started and left behind";
+    assert!(events(&bed).contains(told), "{}", events(&bed));
+    assert!(another.try_wait().unwrap().is_none());
+    another.kill().unwrap();
+    another.wait().unwrap();
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read(bed.on("file")).unwrap(), b"text");
+    bed.unmount();
+    bed.check();
+}
+
+/// What a server leaves behind is not the child of a keeper that took the server over. S-16.31
+#[test]
+fn what_a_server_leaves_behind_ends_with_another_keeper() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let first = keeper(&bed);
+    let program = leaving(&bed, "serving", &Then::Be(KEEPFS));
+    let _ = run(keepfs(["upgrade"]).arg(bed.dir()).arg(&program));
+    // Who stands ready is of that program, too.
+    soon("it left something", || (running(&program) > 1).then_some(()));
+    end(first, Signal::KILL);
+    soon("another keeper is there", || {
+        try_keeper(&bed).filter(|pid| *pid != first)
+    });
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("file"), "text").unwrap();
+    // This keeper and its servers are of the program that leaves nothing.
+    assert_eq!(running(&program), 0);
+    bed.unmount();
+    bed.check();
+}
+
 /// The same of a server that served. S-16.27
 #[test]
 fn what_a_server_leaves_behind_ends_with_it() {
     let Some(bed) = Bed::mounted("keeper=on") else { return };
     let first = bed.server();
-    let program = leaving(&bed, "serving", Some(KEEPFS));
+    let program = leaving(&bed, "serving", &Then::Be(KEEPFS));
     // It is said that another program serves, and one does.
     let _ = run(keepfs(["upgrade"]).arg(bed.dir()).arg(&program));
     assert_ne!(bed.server(), first);

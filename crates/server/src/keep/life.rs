@@ -1,6 +1,7 @@
 //! One server, as its keeper sees it: started or taken over, attended until it ends.
 
-use super::spare::Spare;
+use super::mark::Mark;
+use super::spare::{Before, Spare};
 use crate::held::{Held, Item};
 use crate::lives::Begin;
 use crate::program::{self, OWN};
@@ -30,11 +31,12 @@ pub struct Program {
     former: Option<File>,
     words: Vec<OsString>,
     foreground: bool,
+    mark: Mark,
 }
 
 impl Program {
     /// This program, with the words of `args`. Errors: it cannot be opened.
-    pub fn of(args: &Keep) -> io::Result<Program> {
+    pub fn of(args: &Keep, mark: Mark) -> io::Result<Program> {
         let mut words = vec![
             "serve".into(),
             "--kept".into(),
@@ -51,12 +53,16 @@ impl Program {
             former: None,
             words,
             foreground: args.foreground,
+            mark,
         })
     }
 
-    /// What is started, for this process and its children until they are another program.
-    pub fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.open.as_raw_fd()).into()
+    /// Starts it, when it has got its words.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
+        environment::bare(&mut command);
+        self.mark.put_on(&mut command);
+        command
     }
 
     /// Device and inode number of what is started.
@@ -227,9 +233,8 @@ impl Child {
     pub fn start(program: &Program, first: bool, held: &Held, begin: &Begin) -> io::Result<Child> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let awaited = (first && !program.foreground).then(starter::nowhere).transpose()?;
-        let mut command = Command::new(program.path());
+        let mut command = program.command();
         command.args(&program.words).stdin(Stdio::from(theirs));
-        environment::bare(&mut command);
         heap::one(&mut command);
         if !first {
             command.stdout(Stdio::null());
@@ -267,11 +272,20 @@ impl Child {
     }
 
     /// Takes over the server at the other end of the standard input; `None`: it made room for another, whom the keeper has not
-    /// begun (S-16.12). Errors: it does not say what a server says then.
-    pub fn adopt(held: &mut Held, begin: &mut Begin) -> io::Result<Option<Child>> {
+    /// begun (S-16.12). `overdue` ends whom the keeper has begun and who has not come to serve when that is long past (S-16.31).
+    /// Errors: it does not say what a server says then.
+    pub fn adopt(
+        held: &mut Held,
+        begin: &mut Begin,
+        before: &Before,
+        overdue: &mut dyn FnMut(&Held),
+    ) -> io::Result<Option<Child>> {
         let socket = rustix::stdio::stdin().try_clone_to_owned()?;
         let mut stands_in = false;
         loop {
+            if stands_in && before.leaves_waiting(&socket) {
+                overdue(held);
+            }
             let Some(message) = wire::receive(socket.as_fd(), true)? else {
                 return match stands_in {
                     true => Ok(None),
@@ -318,7 +332,12 @@ impl Child {
         self.pid
     }
 
-    /// The same, and that of who unmounts for it.
+    /// Whether another keeper started it.
+    pub fn is_anothers(&self) -> bool {
+        self.process.is_none()
+    }
+
+    /// Its number, and that of who unmounts for it.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         let detach = self.detach.as_ref().map(|detach| detach.process.id());
         [self.pid].into_iter().chain(detach)
