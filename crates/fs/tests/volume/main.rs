@@ -1,10 +1,11 @@
-//! The volume by itself, on a device in memory: large directories, sparse files, full pools, threads.
+//! The volume by itself, on a device in memory: large directories, sparse files, full pools, threads, the oracle, the operation log.
 
 mod aged;
 mod allocated;
 mod anothers;
 mod bad_pages;
 mod crowded;
+mod damaged_redo;
 mod directories;
 mod fixed;
 mod flushes;
@@ -14,8 +15,11 @@ mod golden;
 mod hit_redo;
 mod holes;
 mod images;
+mod life;
 mod lost;
 mod lost_metadata;
+mod model;
+mod oplog;
 mod refused;
 mod reopening;
 mod rest;

@@ -3,6 +3,7 @@
 //!
 //! `KEEPFS_SEED=n` runs one seed, `KEEPFS_SEEDS=n` that many from 0.
 
+use super::Seen;
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_media::ram::RamDevice;
@@ -152,19 +153,6 @@ fn same(volume: &dyn Vfs, model: &Model, times: Times) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("trees differ (volume, model):\n{difference}"))
-    }
-}
-
-/// A device as the walk reads it.
-struct Seen<'a>(&'a dyn Device);
-
-impl keepfs_check::Image for Seen<'_> {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-
-    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
-        self.0.read(keepfs_media::PageNo(page), buf).map_err(|e| e.to_string())
     }
 }
 

@@ -3,9 +3,9 @@
 //!
 //! `KEEPFS_SEED=n` runs one seed, `KEEPFS_SEEDS=n` that many from 0.
 
-use keepfs_check::{Image, Options, walk};
+use super::Seen;
+use keepfs_check::{Options, walk};
 use keepfs_fs::{AccessTimes, FormatOptions, Remains, StoreOptions, Volume, VolumeOptions};
-use keepfs_media::{Device, PageNo};
 use keepfs_testkit::ops::{Generator, Profile, Session, Verb};
 use keepfs_testkit::sim::SimDevice;
 use keepfs_testkit::tree::{Times, hash_tree};
@@ -46,18 +46,6 @@ struct Left {
     synced: u64,
     /// The tree behind transactions; not behind those in the middle of an operation.
     trees: BTreeMap<u64, u64>,
-}
-
-struct Seen<'a>(&'a dyn Device);
-
-impl Image for Seen<'_> {
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-
-    fn read(&self, page: u64, buf: &mut [u8; 4096]) -> Result<(), String> {
-        self.0.read(PageNo(page), buf).map_err(|e| e.to_string())
-    }
 }
 
 /// `staged`: most pages staged at a time.
