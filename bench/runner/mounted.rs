@@ -1,5 +1,6 @@
 //! A mount of the benchmark, and how it is taken down: whatever happens, nothing stays behind.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
@@ -133,6 +134,18 @@ impl Drop for Mounted {
 
 /// Whether anything is mounted at `dir`.
 pub fn is_mounted(dir: &Path) -> bool {
-    let wanted = format!(" {} ", dir.display());
-    std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|text| text.contains(&wanted))
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    is_in(&table, dir)
 }
+
+/// Whether the table (proc(5), mountinfo) has a mount at `dir`: paths are bytes.
+fn is_in(table: &[u8], dir: &Path) -> bool {
+    let mut lines = table.split(|byte| *byte == b'\n');
+    lines.any(|line| {
+        let place = line.split(|byte| *byte == b' ').nth(4);
+        place.is_some_and(|place| xtask::sweep::unescape(place) == dir.as_os_str().as_bytes())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! A directory for temporary files that is left clean: no mount, no loop device, no file stays behind, even when the
 //! stage that made them was killed.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,7 +52,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
         for mount in mounts_under(&mounts, self.path()).into_iter().rev() {
             if mount.fuse {
                 // A dead or hung server would keep its callers waiting for ever.
@@ -59,10 +61,10 @@ impl Drop for Scratch {
                     "1",
                 ));
             }
-            quiet("umount", &["-l", &mount.point.to_string_lossy()]);
+            quiet("umount", &["-l".as_ref(), mount.point.as_os_str()]);
         }
         for device in loops_under(self.path()) {
-            quiet("losetup", &["-d", &device]);
+            quiet("losetup", &["-d".as_ref(), device.as_ref()]);
         }
     }
 }
@@ -76,34 +78,41 @@ struct Mount {
     fuse: bool,
 }
 
-/// The mounts at or below `dir`, in the order of mounting (proc(5), mountinfo).
-fn mounts_under(mountinfo: &str, dir: &Path) -> Vec<Mount> {
-    let mount = |line: &str| {
-        let (head, tail) = line.split_once(" - ")?;
-        let mut fields = head.split(' ').skip(2);
-        let (major, minor) = fields.next()?.split_once(':')?;
+/// The mounts at or below `dir`, in the order of mounting (proc(5), mountinfo): paths are bytes.
+fn mounts_under(mountinfo: &[u8], dir: &Path) -> Vec<Mount> {
+    let mount = |line: &[u8]| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let (major, minor) = str::from_utf8(fields.nth(2)?).ok()?.split_once(':')?;
         let device = major.parse::<u64>().ok()? << 20 | minor.parse::<u64>().ok()?;
-        let point = PathBuf::from(unescape(fields.nth(1)?));
-        let kind = tail.split(' ').next()?;
-        let fuse = ["fuse", "fuseblk"].contains(&kind.split('.').next()?);
+        let point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
+        let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+        let kind = kind.split(|byte| *byte == b'.').next()?;
+        let fuse = kind == b"fuse" || kind == b"fuseblk";
         point.starts_with(dir).then_some(Mount { device, point, fuse })
     };
-    mountinfo.lines().filter_map(mount).collect()
+    mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect()
 }
 
-fn unescape(text: &str) -> String {
-    text.replace("\\040", " ")
-        .replace("\\011", "\t")
-        .replace("\\012", "\n")
-        .replace("\\134", "\\")
+/// A field of mountinfo without its octal escapes.
+pub fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, tail)) = rest.split_first() {
+        let digits = tail.get(..3).filter(|_| *first == b'\\');
+        let byte = digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        plain.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &tail[3..] } else { tail };
+    }
+    plain
 }
 
 /// Loop devices whose backing file lies under `dir`.
 fn loops_under(dir: &Path) -> Vec<String> {
     let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let backed = devices.filter(|device| {
-        let file = std::fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-        Path::new(file.trim_end()).starts_with(dir)
+        let mut file = std::fs::read(device.path().join("loop/backing_file")).unwrap_or_default();
+        file.truncate(file.trim_ascii_end().len());
+        Path::new(&OsString::from_vec(file)).starts_with(dir)
     });
     backed
         .map(|device| format!("/dev/{}", device.file_name().to_string_lossy()))
@@ -111,7 +120,7 @@ fn loops_under(dir: &Path) -> Vec<String> {
 }
 
 /// Cleaning is best effort: what fails here was reported by the stage itself.
-fn quiet(program: &str, args: &[&str]) {
+fn quiet(program: &str, args: &[&OsStr]) {
     drop(Command::new(program).args(args).output());
 }
 
