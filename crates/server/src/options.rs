@@ -4,9 +4,12 @@ use crate::comparison::Comparison;
 use crate::failure::Failure;
 use crate::open::OpenOptions;
 use crate::size::Size;
+use crate::told_path;
 use keepfs_fs::{AccessTimes, ScrubOptions};
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
 use keepfs_store::{Equations, Guard};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +43,9 @@ Options of -o, separated by commas (defaults in brackets):
   log=FILE                           where the server writes its log [nowhere; `keepfs events` has the last]
 
 Exit codes: 0 mounted and usable, 1 failed, 2 wrong usage.";
+
+/// `log=`, by hexadecimal digits (S-18.16).
+const LOG_BYTES: &str = "log-bytes";
 
 /// Options that mount(8) and fstab(5) use for themselves; they say nothing to a file system.
 const NOT_OURS: &[&str] = &[
@@ -196,6 +202,21 @@ impl MountOptions {
         Ok(options)
     }
 
+    /// A list of options as it came, which may have a path that is no UTF-8 (S-18.16). Errors: anything else in it is none.
+    pub fn list(list: OsString) -> Result<String, String> {
+        let list = match list.into_string() {
+            Ok(list) => return Ok(list),
+            Err(list) => list.into_vec(),
+        };
+        let word = |word: &[u8]| match (str::from_utf8(word), word.strip_prefix(b"log=")) {
+            (Ok(word), _) => Ok(word.to_owned()),
+            (Err(_), Some(path)) => Ok(format!("{LOG_BYTES}={}", told_path::digits(path))),
+            (Err(_), None) => Err(format!("mount option {} is no UTF-8", keepfs_check::shown(word))),
+        };
+        let words: Result<Vec<String>, String> = list.split(|byte| *byte == b',').map(word).collect();
+        Ok(words?.join(","))
+    }
+
     /// The words of `lists` but those that are no options, which a sloppy mount passed over.
     pub fn known(lists: &[String]) -> Vec<String> {
         let words = lists.iter().flat_map(|list| list.split(','));
@@ -269,6 +290,11 @@ impl MountOptions {
             "log-free" => self.log_free = number(value, 1, 50, "percent")? as u32,
             "log" if value.is_empty() => return Err("a file name is missing".into()),
             "log" => self.log = Some(value.into()),
+            LOG_BYTES => {
+                let bytes = told_path::of_digits(value).filter(|bytes| !bytes.is_empty());
+                let bytes = bytes.ok_or("it is no bytes in hexadecimal digits")?;
+                self.log = Some(OsString::from_vec(bytes).into());
+            }
             "comment" | "user" => {}
             "context" | "fscontext" | "defcontext" | "rootcontext" => {
                 return Err("a mount has no security label of its own; leave it out".into());

@@ -51,7 +51,13 @@ fn read<E: Error>(text: Option<String>, bytes: Option<&str>) -> Result<Option<Pa
     }
 }
 
-fn of_digits(digits: &str) -> Option<Vec<u8>> {
+/// Bytes by hexadecimal digits.
+pub fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes that [`digits`] tells; `None`: it is none of its texts.
+pub fn of_digits(digits: &str) -> Option<Vec<u8>> {
     let digit = |digit: u8| char::from(digit).to_digit(16);
     let byte = |pair: &[u8]| u8::try_from(digit(pair[0])? << 4 | digit(*pair.get(1)?)?).ok();
     digits.as_bytes().chunks(2).map(byte).collect()

@@ -1,10 +1,11 @@
 //! The words of the command line.
 
 use super::completion::values;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args as Fields, Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use keepfs::Protection;
+use keepfs_server::options::MountOptions;
 use keepfs_server::properties::{PROTECTIONS, protection};
 use keepfs_server::size::Size;
 use std::path::PathBuf;
@@ -167,7 +168,7 @@ pub struct Mount {
     /// Where
     pub dir: PathBuf,
     /// Options, separated by commas
-    #[arg(short = 'o', value_name = "OPTIONS", add = ArgValueCompleter::new(values::mount_options))]
+    #[arg(short = 'o', value_name = "OPTIONS", value_parser = OsStringValueParser::new().try_map(MountOptions::list), add = ArgValueCompleter::new(values::mount_options))]
     pub options: Vec<String>,
     /// Stay in the foreground until it is unmounted
     #[arg(long)]

@@ -6,6 +6,7 @@ use super::remount::{self, Given};
 use super::tell::say;
 use super::{check, create, mount};
 use clap::Parser;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use keepfs_server::options::MountOptions;
 use keepfs_server::visible::Shown;
 use keepfs_server::{Failure, Outcome, logging};
@@ -111,7 +112,7 @@ struct MountHelper {
     /// Where
     dir: PathBuf,
     /// Options, separated by commas
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    #[arg(short = 'o', value_name = "OPTIONS", value_parser = OsStringValueParser::new().try_map(MountOptions::list))]
     options: Vec<String>,
     /// Pass over unknown options
     #[arg(short)]

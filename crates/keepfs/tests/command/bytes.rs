@@ -154,6 +154,40 @@ fn a_pool_and_a_mount_point_are_any_bytes() {
     done(keepfs(["check"]).arg(&pool));
 }
 
+/// Servers write it one after the other, also behind a remount. S-18.16
+#[test]
+fn a_log_is_at_any_bytes() {
+    if !possible() {
+        return;
+    }
+    for keeper in ["on", "off"] {
+        let bed = Bed::new();
+        let log = bed.path("").join(OsStr::from_bytes(b"log\xff"));
+        let options = [format!("keeper={keeper},log=").as_bytes(), log.as_os_str().as_bytes()].concat();
+        let mut mount = keepfs(["mount", "-o"]);
+        let output = ends(
+            mount
+                .arg(OsStr::from_bytes(&options))
+                .args([bed.pool().as_path(), &bed.dir()]),
+        );
+        assert!(output.status.success(), "{output:?}");
+        let begun = fs::metadata(&log).unwrap().len();
+        if keeper == "on" {
+            bed.end_server(Signal::KILL);
+            fs::write(bed.on("file"), "text").unwrap();
+            assert!(fs::metadata(&log).unwrap().len() > begun);
+        }
+        let again = [b"remount,noatime,log=", log.as_os_str().as_bytes()].concat();
+        done(
+            keepfs(["mount", "-o"])
+                .arg(OsStr::from_bytes(&again))
+                .args([bed.pool().as_path(), &bed.dir()]),
+        );
+        bed.unmount();
+        bed.check();
+    }
+}
+
 /// What cannot be handed on ends the mount before it is one (S-16.30).
 #[test]
 fn a_mount_that_cannot_be_handed_on_fails_at_once() {

@@ -4,6 +4,8 @@ use super::{Anchor, MountOptions};
 use keepfs_fs::AccessTimes;
 use keepfs_fuse::{CacheMode, TransportKind};
 use keepfs_store::{Equations, Guard};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 fn parse(list: &str) -> MountOptions {
@@ -200,5 +202,22 @@ fn a_remount_changes_flags_only() {
     ] {
         let other = parse(&format!("cache=writeback,commit=7,{list}"));
         assert_eq!(mounted.fixed_that_differs(&other), Some(name));
+    }
+}
+
+/// S-18.16.
+#[test]
+fn a_log_is_at_any_bytes() {
+    let list = |bytes: &[u8]| MountOptions::list(OsStr::from_bytes(bytes).to_owned());
+    assert_eq!(list("ro,log=/ü,noatime".as_bytes()).unwrap(), "ro,log=/ü,noatime");
+    let told = list(b"ro,log=/a\xff\n=,noatime").unwrap();
+    assert_eq!(told, "ro,log-bytes=2f61ff0a3d,noatime");
+    let options = MountOptions::parse(&[told], false).unwrap();
+    assert_eq!(options.log.unwrap().as_os_str().as_bytes(), b"/a\xff\n=");
+    assert!(options.read_only);
+    let why = list(b"ro,comment=\xff\x1b").unwrap_err();
+    assert_eq!(why, "mount option $'comment=\\xff\\e' is no UTF-8");
+    for wrong in ["log-bytes=", "log-bytes=f", "log-bytes=0g"] {
+        MountOptions::parse(&[wrong.to_owned()], false).unwrap_err();
     }
 }
