@@ -42,7 +42,6 @@ mod replay;
 mod report;
 mod scan;
 mod sentence;
-mod shown;
 mod space;
 mod staged;
 mod superblock;
@@ -51,9 +50,9 @@ mod xattr;
 
 pub use finding::{Finding, Metablock, Severity};
 pub use image::Image;
+pub use keepfs_format::shown::{escape, for_programs, from_programs, is_unseen, shown};
 pub use report::{Counts, File, Report};
 pub use sentence::{about, whose};
-pub use shown::{escape, for_programs, from_programs, is_unseen, shown};
 pub use walk::{Options, walk};
 
 pub(crate) use keepfs_format::{Page, rules::is_zero};

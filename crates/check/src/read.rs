@@ -264,7 +264,7 @@ impl<'i> View<'i> {
         for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
             let found = self.list(ino)?.into_iter().find(|entry| entry.raw == name);
             ino = found
-                .ok_or_else(|| ReadError::NoEntry(crate::shown::shown(name).into_owned()))?
+                .ok_or_else(|| ReadError::NoEntry(keepfs_format::shown::shown(name).into_owned()))?
                 .ino;
         }
         Ok(ino)

@@ -2,8 +2,8 @@
 
 use crate::finding::{Finding, Severity, inodes_of};
 use crate::sentence::{about, whose};
-use crate::shown::{for_programs, shown};
 use core::fmt;
+use keepfs_format::shown::{for_programs, shown};
 use keepfs_format::{MetaId, Space};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What bytes mean: ids, superblock, metablocks, inodes, directories, block maps and log records, as docs/SPEC.md says.
+//! What bytes mean: ids, superblock, metablocks, inodes, directories, block maps and log records, as docs/SPEC.md says; and how names,
+//! which are bytes, are told ([`shown`]).
 //!
 //! Types and const-checked layouts; no behaviour beyond encoding, and beyond the [`rules`] that one structure obeys by itself. Every struct here is a sequence of bytes without
 //! padding (alignment 1), so it can be read from and written to any offset.
@@ -15,6 +16,7 @@ pub mod mmp;
 pub mod oplog;
 pub mod plog;
 pub mod rules;
+pub mod shown;
 pub mod superblock;
 pub mod xattr;
 

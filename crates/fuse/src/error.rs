@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use keepfs_format::shown;
+
 /// Why a mount could not be made, served or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum FuseError {
@@ -16,7 +18,7 @@ pub enum FuseError {
         what: &'static str,
     },
     /// The mount point does not exist or cannot be reached.
-    #[error("mount point {path}: {source}")]
+    #[error("mount point {path}: {source}", path = shown::path(.path))]
     MountPoint {
         /// The mount point.
         path: PathBuf,
@@ -24,19 +26,19 @@ pub enum FuseError {
         source: io::Error,
     },
     /// The mount point is no directory.
-    #[error("mount point {path} is not a directory")]
+    #[error("mount point {path} is not a directory", path = shown::path(.path))]
     NotADirectory {
         /// The mount point.
         path: PathBuf,
     },
     /// A path contains a character that cannot be given to the kernel.
-    #[error("{path} contains a NUL byte or cannot be used as a mount option")]
+    #[error("{path} contains a NUL byte or cannot be used as a mount option", path = shown::path(.path))]
     BadPath {
         /// The path.
         path: PathBuf,
     },
     /// mount(2) failed.
-    #[error("mounting on {path} failed: {source}")]
+    #[error("mounting on {path} failed: {source}", path = shown::path(.path))]
     Mount {
         /// The mount point.
         path: PathBuf,
@@ -44,25 +46,25 @@ pub enum FuseError {
         source: io::Error,
     },
     /// umount(2) says that files are still in use.
-    #[error("{path} is busy: a file or directory on it is still in use")]
+    #[error("{path} is busy: a file or directory on it is still in use", path = shown::path(.path))]
     Busy {
         /// The mount point.
         path: PathBuf,
     },
     /// It cannot become read-only now.
-    #[error("{path} is in use: a file on it is open for writing, or was deleted and is open still")]
+    #[error("{path} is in use: a file on it is open for writing, or was deleted and is open still", path = shown::path(.path))]
     InUse {
         /// The mount point.
         path: PathBuf,
     },
     /// umount(2): nothing of ours is mounted there.
-    #[error("nothing of this file system is mounted on {path}")]
+    #[error("nothing of this file system is mounted on {path}", path = shown::path(.path))]
     NotMounted {
         /// The mount point.
         path: PathBuf,
     },
     /// umount(2) failed otherwise.
-    #[error("unmounting {path} failed: {source}")]
+    #[error("unmounting {path} failed: {source}", path = shown::path(.path))]
     Unmount {
         /// The mount point.
         path: PathBuf,
@@ -114,3 +116,6 @@ fn and_before(served: &Option<Box<FuseError>>) -> String {
     let said = served.as_ref().map(|error| format!(" (before that: {error})"));
     said.unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

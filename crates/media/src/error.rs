@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use keepfs_format::shown;
 use thiserror::Error;
 
 use crate::PageNo;
@@ -88,7 +89,7 @@ pub enum DeviceError {
         device: String,
     },
     /// It cannot be opened for writing: a switch, a read-only file system, a read-only mapping.
-    #[error("{path} is write-protected: {how}; it can be read without that (mount -o ro)")]
+    #[error("{path} is write-protected: {how}; it can be read without that (mount -o ro)", path = shown::path(.path))]
     Protected {
         /// What was to be opened.
         path: PathBuf,
@@ -102,7 +103,7 @@ pub enum DeviceError {
         device: String,
     },
     /// The device could not be opened or created.
-    #[error("cannot {what} {path}: {source}; check the path and its permissions")]
+    #[error("cannot {what} {path}: {source}; check the path and its permissions", path = shown::path(.path))]
     Open {
         /// `open` or `create`.
         what: &'static str,
@@ -112,7 +113,7 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// Somebody else uses the device.
-    #[error("{path} is in use ({by}); unmount it or stop its user first")]
+    #[error("{path} is in use ({by}); unmount it or stop its user first", path = shown::path(.path))]
     Busy {
         /// The path asked for.
         path: PathBuf,
@@ -138,7 +139,7 @@ pub enum DeviceError {
         seconds: u64,
     },
     /// Neither a regular file nor a block device, or of a size that holds no page.
-    #[error("{path} cannot hold a pool: {why}; give a regular file or a block device")]
+    #[error("{path} cannot hold a pool: {why}; give a regular file or a block device", path = shown::path(.path))]
     Unsuitable {
         /// The path asked for.
         path: PathBuf,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
+use keepfs_format::shown;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
@@ -538,7 +539,7 @@ impl Device for FileDevice {
     }
 
     fn describe(&self) -> String {
-        self.path.display().to_string()
+        shown::path(&self.path).into_owned()
     }
 
     fn read_only(&self) -> bool {

@@ -1,8 +1,10 @@
 //! Loop devices: the file beneath one, and those over a file. A file is known by device and inode number, so that neither
 //! links nor mount namespaces hide it; locks on it keep out who comes by another name (S-2.11, decision 0850).
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -86,8 +88,9 @@ fn node_of(folder: &Path) -> Option<PathBuf> {
 }
 
 fn backing_file(folder: &Path) -> Option<PathBuf> {
-    let told = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
-    Some(PathBuf::from(told.trim_end_matches('\n')))
+    let told = fs::read(folder.join("loop/backing_file")).ok()?;
+    let path = told.strip_suffix(b"\n").unwrap_or(&told);
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// The loop devices over `file`, which is at `path`, by the folders below `block`; of those that show its bytes `from` to `to`

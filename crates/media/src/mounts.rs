@@ -1,11 +1,15 @@
 //! Who uses a block device or a file that backs a loop device: mounts, holders and whoever has it open alone, from /proc and /sys.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
+
+use keepfs_format::shown;
 
 use crate::loops::{self, Beneath, Identity};
 
@@ -23,9 +27,9 @@ pub enum User {
 impl fmt::Display for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            User::Mount(place) => write!(f, "mounted at {}", place.display()),
+            User::Mount(place) => write!(f, "mounted at {}", shown::path(place)),
             User::Holder(name) => write!(f, "held by {name}"),
-            User::Loop(node) => write!(f, "another process has it open as {}", node.display()),
+            User::Loop(node) => write!(f, "another process has it open as {}", shown::path(node)),
         }
     }
 }
@@ -75,7 +79,6 @@ pub fn users_of(path: &Path) -> io::Result<Vec<User>> {
     };
     // Places are any bytes.
     let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let mountinfo = String::from_utf8_lossy(&mountinfo);
     let mut users = mounted_at(&mountinfo, &devices);
     users.extend(devices.into_iter().flat_map(holders));
     users.extend(
@@ -155,17 +158,18 @@ pub fn is_write_protected(path: &Path) -> io::Result<bool> {
     Ok(told.is_ok_and(|told| told.trim() == "1"))
 }
 
-/// The mounts of `devices` in the text of a mountinfo file (proc(5)).
-fn mounted_at(mountinfo: &str, devices: &[DeviceNumber]) -> Vec<User> {
+/// The mounts of `devices` in a mountinfo file (proc(5)).
+fn mounted_at(mountinfo: &[u8], devices: &[DeviceNumber]) -> Vec<User> {
     let mut users = Vec::new();
-    for line in mountinfo.lines() {
-        let mut fields = line.split(' ').skip(2);
+    for line in mountinfo.split(|byte| *byte == b'\n') {
+        let mut fields = line.split(|byte| *byte == b' ').skip(2);
         let (number, place) = (fields.next(), fields.nth(1));
-        let (Some(number), Some(place)) = (number.and_then(parse_number), place) else {
+        let number = number.and_then(|number| parse_number(str::from_utf8(number).ok()?));
+        let (Some(number), Some(place)) = (number, place) else {
             continue;
         };
         if devices.contains(&number) {
-            users.push(User::Mount(PathBuf::from(unescape(place))));
+            users.push(User::Mount(OsString::from_vec(unescape(place)).into()));
         }
     }
     users
@@ -179,13 +183,17 @@ fn parse_number(text: &str) -> Option<DeviceNumber> {
     })
 }
 
-/// Undoes the octal escapes of blanks in a mountinfo field.
-fn unescape(field: &str) -> String {
-    field
-        .replace("\\040", " ")
-        .replace("\\011", "\t")
-        .replace("\\012", "\n")
-        .replace("\\134", "\\")
+/// Undoes the octal escapes of blanks, newlines and backslashes in a field of a mountinfo file.
+pub fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, tail)) = rest.split_first() {
+        let digits = tail.get(..3).filter(|_| *first == b'\\');
+        let byte = digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        plain.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &tail[3..] } else { tail };
+    }
+    plain
 }
 
 pub(crate) fn sys_folder(device: DeviceNumber) -> PathBuf {
@@ -216,7 +224,7 @@ fn holders(device: DeviceNumber) -> Vec<User> {
     entries(&sys_folder(device).join("holders"))
         .iter()
         .filter_map(|holder| holder.file_name())
-        .map(|name| User::Holder(name.to_string_lossy().into_owned()))
+        .map(|name| User::Holder(shown::shown(name.as_bytes()).into_owned()))
         .collect()
 }
 

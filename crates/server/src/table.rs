@@ -1,6 +1,7 @@
 //! The kernel's table of mounts, as far as it is about Keepfs (proc(5), mountinfo). Never asks a server.
 
 use keepfs_fs::AccessTimes;
+use keepfs_media::mounts;
 use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -110,7 +111,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
     let mut fields = line.split(|b| *b == b' ');
     let device = text(fields.nth(2)?)?;
-    let path = |field: &[u8]| PathBuf::from(OsString::from_vec(unescape(field)));
+    let path = |field: &[u8]| PathBuf::from(OsString::from_vec(mounts::unescape(field)));
     let dir = path(fields.nth(1)?);
     let options = text(fields.next()?)?;
     let mut fields = fields.skip_while(|field| *field != b"-");
@@ -125,19 +126,6 @@ fn parse(line: &[u8]) -> Option<Mount> {
         source,
         super_options,
     })
-}
-
-/// Undoes the octal escapes of blanks, newlines and backslashes.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, tail)) = rest.split_first() {
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let byte = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        plain.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &tail[3..] } else { tail };
-    }
-    plain
 }
 
 #[cfg(test)]

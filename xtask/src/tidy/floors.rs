@@ -10,7 +10,7 @@ use super::Finding;
 const FLOORS: &[(&str, &[&str])] = &[
     ("keepfs-format", &[]),
     ("keepfs-codes", &[]),
-    ("keepfs-media", &[]),
+    ("keepfs-media", &["keepfs-format"]),
     ("keepfs-memory", &["keepfs-format"]),
     ("keepfs-vfs", &[]),
     ("keepfs-digest", &["keepfs-format", "keepfs-codes"]),
@@ -67,7 +67,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "keepfs-vfs",
         ],
     ),
-    ("keepfs-fuse", &["keepfs-vfs"]),
+    ("keepfs-fuse", &["keepfs-format", "keepfs-vfs"]),
     (
         "keepfs-server",
         &[

@@ -7,9 +7,9 @@ use crate::dir;
 use crate::index;
 use crate::pool::header;
 use crate::read::leaves;
-use crate::shown::shown;
 use keepfs_format::inode::{DIR, Inode};
 use keepfs_format::rules::is_name;
+use keepfs_format::shown::shown;
 use keepfs_format::{Kind, MetaId};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -2,10 +2,10 @@
 
 use crate::finding::Metablock;
 use crate::inode;
-use crate::shown::for_programs;
 use keepfs_format::blockmap::PageEntry;
 use keepfs_format::inode::{BODY_INLINE, Inode};
 use keepfs_format::map::{self, MapEntry};
+use keepfs_format::shown::for_programs;
 use keepfs_format::superblock::{CLEAN, Superblock};
 use keepfs_format::{MetaId, PoolId, Space};
 use serde::Serialize;

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use keepfs_format::shown;
+
 use super::{FileDevice, FileOptions, Kind, OpenMode};
 use crate::DeviceError;
 use crate::loops::{self, Beneath};
@@ -33,7 +35,7 @@ impl Below {
 }
 
 fn open_as(path: &Path) -> String {
-    format!("another process has it open as {}", path.display())
+    format!("another process has it open as {}", shown::path(path))
 }
 
 /// Keeps what lies beneath the open `file` from those who come by its own name (S-2.11).

@@ -1,6 +1,8 @@
 //! Tests of regular files as devices; block devices need a machine that grants one.
 
 use super::*;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use tempfile::TempDir;
 
 const PLAIN: FileOptions = FileOptions { direct: false };
@@ -137,6 +139,38 @@ fn existing_missing_and_unsuitable_paths_are_refused() {
     let is_folder = FileDevice::open(folder.path(), OpenMode::ReadOnly, PLAIN);
     assert!(matches!(is_folder, Err(DeviceError::Unsuitable { .. })));
     assert_eq!(std::fs::read(&path).unwrap(), b"short");
+}
+
+/// Errors are lines on a terminal. S-18.10
+#[test]
+fn paths_in_errors_are_told_by_their_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsStr::from_bytes(b"p\xff\x1b[31m"));
+    let told = format!("$'{}/p\\xff\\e[31m'", folder.path().display());
+    let missing = FileDevice::open(&path, OpenMode::ReadOnly, PLAIN).err().unwrap();
+    assert!(
+        missing.to_string().starts_with(&format!("cannot open {told}: ")),
+        "{missing}"
+    );
+    let device = FileDevice::create(&path, 4, PLAIN).unwrap();
+    assert_eq!(device.describe(), told);
+    let busy = FileDevice::open(&path, OpenMode::ReadWrite, PLAIN).err().unwrap();
+    assert!(busy.to_string().starts_with(&format!("{told} is in use (")), "{busy}");
+    drop(device);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let unsuitable = FileDevice::open(&path, OpenMode::ReadOnly, PLAIN).err().unwrap();
+    assert!(
+        unsuitable
+            .to_string()
+            .starts_with(&format!("{told} cannot hold a pool")),
+        "{unsuitable}"
+    );
+    let protected = protected(&path);
+    assert!(
+        protected.to_string().starts_with(&format!("{told} is write-protected")),
+        "{protected}"
+    );
 }
 
 #[test]

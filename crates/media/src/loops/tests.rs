@@ -13,10 +13,15 @@ const LOCKS: &str = "\
 #[test]
 fn loops_without_a_node_are_found_by_the_name_of_their_file() {
     let block = tempfile::tempdir().unwrap();
-    for (name, file, number) in [("loop-a", "/a/pool", "7:0\n"), ("loop-b", "/b", "7:1\n")] {
+    let loops: [(&str, &[u8], &str); 3] = [
+        ("loop-a", b"/a/pool", "7:0\n"),
+        ("loop-b", b"/b", "7:1\n"),
+        ("loop-c", b"/c\xff\n", "7:2\n"),
+    ];
+    for (name, file, number) in loops {
         let folder = block.path().join(name);
         fs::create_dir_all(folder.join("loop")).unwrap();
-        fs::write(folder.join("loop/backing_file"), format!("{file}\n")).unwrap();
+        fs::write(folder.join("loop/backing_file"), [file, b"\n"].concat()).unwrap();
         fs::write(folder.join("dev"), number).unwrap();
     }
     fs::create_dir(block.path().join("sda")).unwrap();
@@ -24,9 +29,10 @@ fn loops_without_a_node_are_found_by_the_name_of_their_file() {
         device: NUMBER,
         inode: 5,
     };
-    let found = |path: &str| over(block.path(), file, Path::new(path), (0, u64::MAX));
-    assert_eq!(found("/a/pool"), [NUMBER]);
-    assert_eq!(found("/c"), []);
+    let found = |path: &[u8]| over(block.path(), file, Path::new(OsStr::from_bytes(path)), (0, u64::MAX));
+    assert_eq!(found(b"/a/pool"), [NUMBER]);
+    assert_eq!(found(b"/c"), []);
+    assert_eq!(found(b"/c\xff\n"), [DeviceNumber { major: 7, minor: 2 }]);
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use super::*;
 
-const MOUNTINFO: &str = "\
+const MOUNTINFO: &[u8] = b"\
 22 28 0:21 / /proc rw,nosuid - proc proc rw
 28 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw
 91 28 7:3 / /mnt/with\\040blank rw - ext4 /dev/loop3 rw
 broken line
 92 28 7:3 /sub /other rw - ext4 /dev/loop3 rw
+93 28 7:5 / /mnt/\xff\x1b\\012 rw - ext4 /dev/loop5 rw
 ";
 
 fn device(major: u32, minor: u32) -> DeviceNumber {
@@ -21,6 +22,16 @@ fn mounts_are_found_by_number() {
     assert_eq!(found, [at("/mnt/with blank"), at("/other")]);
     assert_eq!(mounted_at(MOUNTINFO, &[device(259, 2)]), [at("/")]);
     assert_eq!(mounted_at(MOUNTINFO, &[device(7, 4)]), []);
+}
+
+/// S-18.10.
+#[test]
+fn users_are_told_by_their_bytes() {
+    let found = mounted_at(MOUNTINFO, &[device(7, 5)]);
+    let found: Vec<String> = found.iter().map(User::to_string).collect();
+    assert_eq!(found, ["mounted at $'/mnt/\\xff\\e\\n'"]);
+    let node = User::Loop(PathBuf::from("/dev/\u{1b}"));
+    assert_eq!(node.to_string(), "another process has it open as $'/dev/\\e'");
 }
 
 #[test]

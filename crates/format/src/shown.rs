@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Begins a name that is not told as it is. No path does: they begin with `/`, or with the mark of a cut one.
 const QUOTED: &str = "$'";
@@ -12,6 +14,11 @@ pub fn shown(name: &[u8]) -> Cow<'_, str> {
         Ok(text) if !text.starts_with(QUOTED) && !text.contains(is_unseen) => text.into(),
         _ => quoted(name).into(),
     }
+}
+
+/// The same of a path.
+pub fn path(path: &Path) -> Cow<'_, str> {
+    shown(path.as_os_str().as_bytes())
 }
 
 /// A path for JSON: its text, and if it is no UTF-8 it as [`shown`], and its bytes as hexadecimal digits.
