@@ -219,7 +219,7 @@ pub fn wish(pid: u32, program: &Path) -> io::Result<()> {
     fs::write(wish_of(pid), program.as_os_str().as_bytes())
 }
 
-/// Whoever has this upgrades the mount of the keeper `pid`, alone, until it is dropped (S-16.29). Errors: `WouldBlock`: somebody else has it; those
+/// Whoever has this replaces the server of the keeper `pid`, alone, until it is dropped (S-16.29). Errors: `WouldBlock`: somebody else has it; those
 /// of the file system.
 pub fn turn_to_upgrade(pid: u32) -> io::Result<File> {
     let file = File::options()

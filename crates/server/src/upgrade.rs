@@ -9,6 +9,7 @@ use crate::registry::{self, Record};
 use crate::unserved;
 use crate::visible::Shown;
 use rustix::fs::{major, minor};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -52,10 +53,7 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
             program.shown()
         )));
     }
-    let _alone = registry::turn_to_upgrade(record.pid).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => failed("another upgrade of it is going on; try again when that has ended"),
-        _ => failed(&format!("its keeper cannot be told: {error}")),
-    })?;
+    let _alone = turn(&record)?;
     let before = which(&record)?;
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
@@ -84,6 +82,17 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
             "the new program did not come to serve; the one before goes on (see `keepfs events`)",
         )),
     }
+}
+
+/// Whoever has this replaces the server of a mount with a keeper, alone (S-16.29). Errors: somebody else does.
+pub fn turn(record: &Record) -> Result<File, Failure> {
+    let failed = |why: &str| Failure::Other(format!("{}: {why}", record.dir.shown()));
+    registry::turn_to_upgrade(record.pid).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            failed("another `keepfs upgrade` or `keepfs set` of it is going on; try again when that has ended")
+        }
+        _ => failed(&format!("its keeper cannot be told: {error}")),
+    })
 }
 
 /// What shall run: the path that was given, or this program.

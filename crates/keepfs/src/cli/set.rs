@@ -22,7 +22,7 @@ use keepfs_server::registry::Record;
 use keepfs_server::size::Size;
 use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, figures, history, told_path, visible};
+use keepfs_server::{Failure, Outcome, figures, history, told_path, upgrade, visible};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -165,6 +165,9 @@ fn live(record: &Record, wanted: &Wanted) -> Result<u64, Failure> {
     if let Some(limit) = wanted.scrub_limit {
         done(record, control::ask(record, &Question::ScrubLimit(limit)))?;
     }
+    // Its server may make room for another, as for an upgrade.
+    let replaces = record.kept && (wanted.protect.is_some() || wanted.label.is_some());
+    let _alone = replaces.then(|| upgrade::turn(record)).transpose()?;
     enough_memory(record, wanted)?;
     match control::ask_once(record, &Question::Set(wanted.clone())) {
         // It made room for one that has it.

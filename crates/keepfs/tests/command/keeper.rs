@@ -655,9 +655,32 @@ fn one_upgrade_is_done_at_a_time() {
         assert!(ended.iter().any(|output| output.status.success()), "{ended:?}");
         for output in ended.iter().filter(|output| !output.status.success()) {
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains("another upgrade of it is going on"), "{ended:?}");
+            assert!(said.contains("another `keepfs upgrade` or `keepfs set` of it is going on"), "{ended:?}");
         }
     }
+    bed.unmount();
+    bed.check();
+}
+
+/// A setting takes another server as an upgrade does: beside one it is refused, and what needs no other server is not. S-16.29
+#[test]
+fn nothing_is_set_beside_an_upgrade() {
+    let Some(bed) = Bed::mounted("keeper=on") else { return };
+    let before = bed.status()["arena"]["protect"].clone();
+    let program = leaving(&bed, "waiting", &Then::Wait);
+    let mut upgrade = keepfs(["upgrade"]);
+    let mut upgrade = upgrade.arg(bed.dir()).arg(&program).spawn().unwrap();
+    soon("it is on trial", || (running(&program) > 0).then_some(()));
+    for words in [["set", "protect=pcrc"], ["set", "label=x"]] {
+        let (code, said) = fails(keepfs(words).arg(bed.dir()));
+        assert_eq!(code, 1);
+        assert!(said.contains("another `keepfs upgrade` or `keepfs set` of it is going on"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    assert!(upgrade.try_wait().unwrap().is_none());
+    assert!(!upgrade.wait().unwrap().success());
+    assert_eq!(bed.status()["arena"]["protect"], before);
+    done(keepfs(["set", "label=x"]).arg(bed.dir()));
     bed.unmount();
     bed.check();
 }
