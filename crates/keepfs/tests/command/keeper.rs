@@ -655,7 +655,10 @@ fn one_upgrade_is_done_at_a_time() {
         assert!(ended.iter().any(|output| output.status.success()), "{ended:?}");
         for output in ended.iter().filter(|output| !output.status.success()) {
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains("another `keepfs upgrade` or `keepfs set` of it is going on"), "{ended:?}");
+            assert!(
+                said.contains("another `keepfs upgrade` or `keepfs set` of it is going on"),
+                "{ended:?}"
+            );
         }
     }
     bed.unmount();
@@ -674,7 +677,10 @@ fn nothing_is_set_beside_an_upgrade() {
     for words in [["set", "protect=pcrc"], ["set", "label=x"]] {
         let (code, said) = fails(keepfs(words).arg(bed.dir()));
         assert_eq!(code, 1);
-        assert!(said.contains("another `keepfs upgrade` or `keepfs set` of it is going on"), "{said}");
+        assert!(
+            said.contains("another `keepfs upgrade` or `keepfs set` of it is going on"),
+            "{said}"
+        );
         assert_eq!(said.lines().count(), 1, "{said}");
     }
     assert!(upgrade.try_wait().unwrap().is_none());

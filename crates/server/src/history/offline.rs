@@ -6,32 +6,39 @@ use keepfs_check::read::View;
 use keepfs_format::history::{Event, Lasting};
 use keepfs_format::inode::DIR;
 use keepfs_fs::names;
+use led::Led;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
+
+mod led;
 
 /// A pool in an image that nobody serves.
 pub struct OnDevice<'i> {
     image: &'i dyn Image,
     /// None: not opened yet, or it cannot be.
     view: Option<Option<View<'i>>>,
+    led: Led,
 }
 
 impl<'i> OnDevice<'i> {
     pub fn new(image: &'i dyn Image) -> OnDevice<'i> {
-        OnDevice { image, view: None }
+        OnDevice {
+            image,
+            view: None,
+            led: Led::default(),
+        }
     }
 
     fn view(&mut self) -> Option<&mut View<'i>> {
-        self.view.get_or_insert_with(|| View::open(self.image).ok()).as_mut()
+        opened(self.image, &mut self.view)
     }
 
     /// Whether the path of an entry leads to what it is of. One that is cut does not.
     fn leads_to(&mut self, entry: &Lasting) -> bool {
         let is_whole = entry.path.starts_with(b"/");
-        let found = self
-            .view()
+        let found = opened(self.image, &mut self.view)
             .filter(|_| is_whole)
-            .and_then(|view| view.resolve(&entry.path).ok());
+            .and_then(|view| self.led.to(&entry.path, |ino| view.list(ino).unwrap_or_default()));
         found == Some(entry.inode) && !entry.is_before(self.born(entry.inode))
     }
 
@@ -133,6 +140,10 @@ impl<'i> OnDevice<'i> {
         let inode = self.view().and_then(|view| view.inode(ino).ok());
         inode.map_or((i64::MIN, 0), |inode| (inode.btime.get(), inode.btime_nsec.get()))
     }
+}
+
+fn opened<'v, 'i>(image: &'i dyn Image, view: &'v mut Option<Option<View<'i>>>) -> Option<&'v mut View<'i>> {
+    view.get_or_insert_with(|| View::open(image).ok()).as_mut()
 }
 
 /// What the list of damages has for a number of inodes.
