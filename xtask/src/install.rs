@@ -1,6 +1,7 @@
 //! Installs what the tests, the demo and the benchmark need and the machine lacks: packages of Debian by apt-get (as
 //! root only), test suites of the crate registry by `cargo install` into `target/tools`.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -163,8 +164,18 @@ pub fn peers() -> Result<(), String> {
     packages(&[MOUNT, PEERS])
 }
 
+/// Whoever installs beside this one waits, and then finds it done.
+fn alone() -> Result<File, String> {
+    let path = paths::tools().join("installing");
+    std::fs::create_dir_all(paths::tools())
+        .and_then(|()| File::create(&path))
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(|e| format!("{}: {e}", path.display()))
+}
+
 /// Installs the packages whose proof is missing. Errors name them when this is not root or there is no apt-get.
 fn packages(needs: &[&[Need]]) -> Result<(), String> {
+    let _alone = alone()?;
     let missing: Vec<&str> = needs
         .iter()
         .copied()
@@ -202,6 +213,7 @@ fn apt(args: &[&str]) -> Result<(), String> {
 
 /// Builds a suite once; a version that is there already is kept.
 fn crate_binary(name: &str, version: &str) -> Result<(), String> {
+    let _alone = alone()?;
     let stamp = paths::tools().join(format!("{name}-{version}.installed"));
     if stamp.exists() && paths::tools().join("bin").join(name).exists() {
         return Ok(());

@@ -144,8 +144,9 @@ pub const STAGES: &[Stage] = &[
     COMPARISON,
     DOC,
     stage("deny", 5, cargo!("xtask", "deny")),
-    stage("miri", 20, cargo!("xtask", "miri")).needs("Miri").beside(),
-    stage("unit", 20, cargo!("test", "--workspace", "--no-fail-fast")).beside(),
+    // Their limits are for what hangs: a slow machine builds for ten minutes before the first test.
+    stage("miri", 40, cargo!("xtask", "miri")).needs("Miri").beside(),
+    stage("unit", 40, cargo!("test", "--workspace", "--no-fail-fast")).beside(),
     // What can be made to misbehave is built once for both.
     stage(
         "misbehaving",
@@ -334,10 +335,15 @@ pub const STAGES: &[Stage] = &[
     )
     .long(),
     stage("million_long", 20, lab!("million")).long(),
-    stage("pjdfstest", 10, suite!("pjdfstest")),
-    stage("fsx", 15, suite!("fsx")),
-    stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring")).needs(RINGS),
-    stage("fsx_uring", 15, suite!("fsx", "--transport", "uring")).needs(RINGS),
+    // One program and its server, of which one waits for the other.
+    stage("pjdfstest", 10, suite!("pjdfstest")).beside(),
+    stage("fsx", 15, suite!("fsx")).beside(),
+    stage("pjdfstest_uring", 5, suite!("pjdfstest", "--transport", "uring"))
+        .needs(RINGS)
+        .beside(),
+    stage("fsx_uring", 15, suite!("fsx", "--transport", "uring"))
+        .needs(RINGS)
+        .beside(),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("keeper", 10, suite!("keeper")),
     stage("keeper_controls", 10, suite!("keeper_controls")).long(),
@@ -349,8 +355,10 @@ pub const STAGES: &[Stage] = &[
     // The first that wants the real programs, and brings them.
     stage("strays", 15, suite!("strays")),
     stage("strays_long", 30, suite!("strays_long")).long(),
-    stage("full", 10, suite!("full")),
-    stage("full_uring", 10, suite!("full", "--transport", "uring")).needs(RINGS),
+    stage("full", 10, suite!("full")).beside(),
+    stage("full_uring", 10, suite!("full", "--transport", "uring"))
+        .needs(RINGS)
+        .beside(),
     stage("full_long", 20, suite!("full_long")).long(),
     stage("full_long_uring", 20, suite!("full_long", "--transport", "uring"))
         .needs(RINGS)

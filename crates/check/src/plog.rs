@@ -202,8 +202,8 @@ impl Scan {
         true
     }
 
-    /// S-9.7: why the log ends before page `sequence`; the ring ends before `end`.
-    fn judge_end(&self, pool: &mut Pool<'_>, sequence: u64, end: u64) {
+    /// S-9.7: why the log ends before page `sequence`; the ring ends before `end`. What pages behind tell as durable is so (S-9.2).
+    fn judge_end(&mut self, pool: &mut Pool<'_>, sequence: u64, end: u64) {
         let (start, round) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
         let image = pool.image;
         let page = |sequence: u64| {
@@ -212,8 +212,8 @@ impl Scan {
             Some(bytes)
         };
         let bad = page(sequence);
-        let told_far = far_places(sequence, round, end)
-            .any(|later| page(later).is_some_and(|bytes| self.tells_far(&pool.sb, later, &bytes)));
+        let far = far_places(sequence, round, end).filter_map(|later| Self::tells_far(&pool.sb, later, &page(later)?));
+        let mut told = far.max().unwrap_or(0).max(pool.sb.durable.get());
         let end = end.min(sequence + 1 + BEHIND);
         let is_of = |bytes: &[u8; PAGE], sequence| head_of(bytes).is_some_and(|head| head.sequence.get() == sequence);
         // Behind a page that is as before nothing is looked for unless the log was written on there.
@@ -227,8 +227,8 @@ impl Scan {
         };
         let is_as_before = bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round));
         // The superblock tells of the group that its checkpoint carried over (S-10.3).
-        let mut group_was_flushed = pool.sb.durable.get() >= self.group || told_far;
-        if !group_was_flushed && is_as_before && !goes_on() {
+        if told < self.group && is_as_before && !goes_on() {
+            self.log.durable = self.log.durable.max(told);
             return;
         }
         let generation = pool.sb.generation.get();
@@ -238,42 +238,42 @@ impl Scan {
             .as_ref()
             .map(stored);
         for later in sequence + 1..end {
-            if group_was_flushed {
+            if told >= self.group {
                 break;
             }
             let Some(bytes) = page(later).filter(|bytes| is_of(bytes, later)) else {
                 before = None;
                 continue;
             };
-            let tells = head_of(&bytes).is_some_and(|head| {
-                (generation - 1..=generation).contains(&head.base.get())
-                    && head.durable.get() >= self.group
-                    && head.durable.get() < head.group.get()
+            let tells = head_of(&bytes).filter(|head| {
+                (generation - 1..=generation).contains(&head.base.get()) && head.durable.get() < head.group.get()
             });
             let is_of_this_log = || match before {
                 Some(chain) => page_crc(&pool.sb, chain, &bytes) == stored(&bytes),
                 None => own_numbers || later == sequence + 1,
             };
-            group_was_flushed = tells && is_of_this_log();
+            told = told.max(tells.filter(|_| is_of_this_log()).map_or(0, |head| head.durable.get()));
             before = Some(stored(&bytes));
         }
+        self.log.durable = self.log.durable.max(told);
         let (page, group) = (start + sequence % round, self.group);
-        if group_was_flushed {
+        if told >= group {
             pool.sink.push(Finding::LogGone { sequence, page, group });
         } else if bad.is_none() {
             pool.sink.push(Finding::LogUnreadable { sequence, page });
         }
     }
 
-    /// S-9.27: whether the page, where one may tell it far from the log's end, tells that the group had been flushed.
-    fn tells_far(&self, sb: &Superblock, sequence: u64, bytes: &[u8; PAGE]) -> bool {
+    /// S-9.27: the group that the page tells as durable, if it is one that tells it far from the log's end.
+    fn tells_far(sb: &Superblock, sequence: u64, bytes: &[u8; PAGE]) -> Option<u64> {
         let generation = sb.generation.get();
-        head_of(bytes).is_some_and(|head| {
+        let is_far = |head: &PageHead| {
             head.sequence.get() == sequence
                 && (generation - 1..=generation).contains(&head.base.get())
-                && head.durable.get() >= self.group
                 && head.durable.get() < head.group.get()
-        }) && stored(bytes) == page_crc(sb, FAR, bytes)
+                && stored(bytes) == page_crc(sb, FAR, bytes)
+        };
+        head_of(bytes).filter(is_far).map(|head| head.durable.get())
     }
 
     /// Whether a page stood there before the log came to it.

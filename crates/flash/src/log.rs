@@ -294,7 +294,8 @@ pub fn scan(device: &dyn Device, region: &Region, head: Head, before: &Before) -
         }
         let Some(found) = accepted else {
             let mut behind = Pages::new(device, region);
-            scan.cut = end::judge(page, &next, before, &mut behind, end)?;
+            let (cut, told) = end::judge(page, &next, before, &mut behind, end)?;
+            (scan.cut, scan.durable) = (cut, scan.durable.max(told));
             if let Some(cut) = &mut scan.cut {
                 scan.seen = cut.superblock.map_or(q, |lost| lost.told_at + region.pages) + 1;
                 cut.carried =

@@ -84,7 +84,7 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &
         }
     }
     if let Some(pos) = end {
-        rotten::judge(disk, sb, (pos, sb.group + groups.len() as u8), rules)?;
+        durable = durable.max(rotten::judge(disk, sb, (pos, sb.group + groups.len() as u8), rules)?);
     }
     groups.extend(open.filter(|_| !rules.has(Rule::WholeGroups)));
     Ok((groups, durable, seen))

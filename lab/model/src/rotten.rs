@@ -39,32 +39,28 @@ impl Disk {
     }
 }
 
-/// What the end of the log before `pos`, where a page of group `number` should be, comes to. Errors: the opening ends there.
-pub fn judge(disk: &Disk, sb: &Super, (pos, number): (u8, u8), rules: Rules) -> Result<(), &'static str> {
+/// What the end of the log before `pos`, where a page of group `number` should be, comes to; returns the greatest group that a page
+/// behind tells as durable (S-9.2). Errors: the opening ends there.
+pub fn judge(disk: &Disk, sb: &Super, (pos, number): (u8, u8), rules: Rules) -> Result<u8, &'static str> {
     let ring = disk.ring.len() as u8;
-    let tells = |later: u8| {
-        let page = disk.log(later, sb, rules);
-        page.is_some_and(|page| {
-            let bases = sb.generation - 1..=sb.generation;
-            page.pos == later && bases.contains(&page.base) && (number..page.number).contains(&page.durable)
-        })
+    let bases = sb.generation - 1..=sb.generation;
+    let near = |later: u8| {
+        let page = disk.log(later, sb, rules)?;
+        let tells = page.pos == later && bases.contains(&page.base) && page.durable < page.number;
+        tells.then_some(page.durable)
     };
     let behind = (1..ring).map(|i| pos.wrapping_add(i));
-    let tells_far = |far: (u8, u8, u8)| {
-        let (life, base, durable) = far;
-        life == sb.life && (sb.generation - 1..=sb.generation).contains(&base) && durable >= number
-    };
-    let is_proved = sb.durable >= number
-        || rules.has(Rule::ToldFar) && disk.far.is_some_and(tells_far)
-        || behind
-            .take_while(|later| *later != sb.pos.wrapping_add(ring))
-            .any(tells);
+    let behind = behind.take_while(|later| *later != sb.pos.wrapping_add(ring));
+    let is_far = |far: &(u8, u8, u8)| rules.has(Rule::ToldFar) && far.0 == sb.life && bases.contains(&far.1);
+    let far = disk.far.filter(is_far).map(|far| far.2);
+    let told = behind.filter_map(near).chain(far).max().unwrap_or(0);
+    let is_proved = sb.durable.max(told) >= number;
     match (is_proved, disk.is_rotten(pos)) {
-        (false, false) => Ok(()),
+        (false, false) => Ok(told),
         (true, false) if disk.wiped => Err(CLOSED),
         (true, false) => Err("a sound log is refused"),
         (true, true) if disk.carried(sb).contains(&pos) => Err("one bad page of the carried group ends the mount"),
-        (true, true) if !rules.has(Rule::LossProved) => Ok(()),
+        (true, true) if !rules.has(Rule::LossProved) => Ok(told),
         (_, true) => Err(CLOSED),
     }
 }

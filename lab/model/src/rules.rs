@@ -98,7 +98,7 @@ rules! {
     HeldStays "24e" ["S-16.7", "S-11.10"] Inodes Fails, [] "an inode that is looked up is not freed";
     OwedThere "25" ["S-16.5", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
     LossProved "26" ["S-9.7", "S-11.8"] RottenLog Fails, [] "a log that ends before a page which tells of the group there is refused";
-    ToldFar "29" ["S-8.15", "S-9.27", "S-11.8"] RottenEnd Fails, [] "what is durable is told in a page far from the log's end, too";
+    ToldFar "29" ["S-8.15", "S-9.2", "S-9.27", "S-11.8"] RottenEnd Fails, [] "what is durable is told in a page far from the log's end, too";
     Parity "27" ["S-9.11", "S-11.8"] RottenCarried Fails, [] "a bad page of the carried group is made again from the others";
     BadAlone "28a" ["S-9.10", "S-11.8"] RottenMeta Fails, [] "a metablock that cannot be read costs itself, and the rest of the log is taken";
     PassedOver "28b" ["S-9.10", "S-11.8"] RottenMeta Fails, [] "what the log has for it is passed over";

@@ -104,14 +104,15 @@ impl Cut {
     }
 }
 
-/// Judges the page, `None` if it cannot be read, that does not continue the log at `expected`; `end` is the ring's.
+/// Judges the page, `None` if it cannot be read, that does not continue the log at `expected`; `end` is the ring's. Returns the
+/// greatest group, too, that a page behind tells as durable, 0 without one (S-9.2).
 pub(super) fn judge(
     page: Option<&[u8]>,
     expected: &Head,
     before: &Before,
     pages: &mut Pages<'_>,
     end: u64,
-) -> Result<Option<Cut>, Error> {
+) -> Result<(Option<Cut>, u64), Error> {
     let q = expected.sequence;
     let (first, ring_end) = (end - pages.region.pages, end);
     let end = end.min(q + 1 + BEHIND);
@@ -123,20 +124,23 @@ pub(super) fn judge(
         end,
     };
     if let Some(lost) = behind.lost_superblock(page)? {
-        return Ok(Some(Cut {
+        let cut = Cut {
             page: behind.pages.region.page(lost.told_at),
             group: expected.group,
             unreadable: false,
             proved: true,
             carried: false,
             superblock: Some(lost),
-        }));
+        };
+        return Ok((Some(cut), 0));
     }
     let is_older = page.is_some_and(|page| is_older(page, expected, behind.pages.region.pages));
     // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
-    let told_near = before.durable >= expected.group || (!is_older || behind.goes_on()?) && behind.proves(page)?;
+    let is_looked_at = before.durable < expected.group && (!is_older || behind.goes_on()?);
+    let near = if is_looked_at { behind.told(page)? } else { 0 };
     let (device, region) = (behind.pages.device, behind.pages.region);
-    let proved = told_near || far::tells(device, region, expected, before, ring_end)?;
+    let told = near.max(far::told(device, region, expected, before, ring_end)?);
+    let proved = before.durable.max(told) >= expected.group;
     let cut = Cut {
         page: behind.pages.region.page(q),
         group: expected.group,
@@ -145,7 +149,13 @@ pub(super) fn judge(
         carried: false,
         superblock: None,
     };
-    Ok((cut.unreadable || proved).then_some(cut))
+    Ok(((cut.unreadable || proved).then_some(cut), told))
+}
+
+/// The group that a page behind the log's end tells as durable, if its base generation is one of S-9.1.
+pub(super) fn durable(head: &PageHead, before: &Before) -> Option<u64> {
+    let durable = head.durable.get();
+    (before.bases.contains(&head.base.get()) && durable < head.group.get()).then_some(durable)
 }
 
 /// The pages behind the one at which the log ends.
@@ -285,32 +295,33 @@ impl Behind<'_, '_> {
         Ok(false)
     }
 
-    /// Whether a later page tells that the group had been flushed. `page` is the one at which the log ends.
-    fn proves(&mut self, page: Option<&[u8]>) -> Result<bool, Error> {
+    /// The greatest group that a later page tells as durable, 0 without one, as far as one that proves a loss. `page` is the one at
+    /// which the log ends.
+    fn told(&mut self, page: Option<&[u8]>) -> Result<u64, Error> {
         let q = self.expected.sequence;
-        let (group, incarnation, bases) = (self.expected.group, self.before.incarnation, self.before.bases.clone());
         let region = *self.pages.region;
         let has_own_numbers = q >= OWN_NUMBERS;
         // What a page is chained to is known if the one before is of this log; what the bad one says is not believed.
         let mut chain = page
             .filter(|page| !has_own_numbers && head(page, q).is_some())
             .and_then(stored);
+        let mut told = 0;
         for later in q + 1..self.end {
-            let found = self.get(later)?;
+            if told >= self.expected.group {
+                break;
+            }
+            let (before, found) = (self.before, self.get(later)?);
             let Some((bytes, head)) = found.and_then(|bytes| Some((bytes, head(bytes, later)?))) else {
                 chain = None;
                 continue;
             };
-            let tells = bases.contains(&head.base.get()) && (group..head.group.get()).contains(&head.durable.get());
             let is_ours = chain.map_or(has_own_numbers || later == q + 1, |chain| {
-                stored(bytes) == Some(region.crc(incarnation, chain, bytes))
+                stored(bytes) == Some(region.crc(before.incarnation, chain, bytes))
             });
-            if tells && is_ours {
-                return Ok(true);
-            }
+            told = told.max(durable(&head, before).filter(|_| is_ours).unwrap_or(0));
             chain = stored(bytes);
         }
-        Ok(false)
+        Ok(told)
     }
 }
 

@@ -10,7 +10,7 @@ use keepfs_media::{Class, Device, PageNo};
 const CHAIN: u64 = u64::from_le_bytes(*b"KEEPFAR\x01");
 /// Places of the ring that it may have.
 const PLACES: u64 = 4;
-/// Pages that it is at least behind the log's end.
+/// Pages that it is at least behind the log's end; an eighth of a shorter log than of 64.
 const LEAST: u64 = 8;
 
 /// The numbers of `first..end`, at most a round of the ring, that stand at one of the places.
@@ -23,7 +23,8 @@ fn numbers(region: &Region, first: u64, end: u64) -> impl Iterator<Item = u64> {
 /// Where it goes, for a log that ends before `head` and of which all pages from `tail` on are needed: away from both; `None`: nowhere.
 pub fn place(region: &Region, head: u64, tail: u64) -> Option<u64> {
     let end = tail + region.pages;
-    numbers(region, head + LEAST, end).max_by_key(|number| (number - head).min(end - number))
+    let least = LEAST.min(region.pages / 8);
+    numbers(region, head + least, end).max_by_key(|number| (number - head).min(end - number))
 }
 
 /// Writes it as page `number`, of the group that is next, without flush.
@@ -46,29 +47,25 @@ pub fn write(device: &dyn Device, region: &Region, number: u64, group: u64, stam
     Ok(device.write(PageNo(region.page(number)), &page, Class::Plog)?)
 }
 
-/// Whether one tells that the group at `expected`, where the log ends, had been flushed; the ring ends before `ring_end`.
-pub(super) fn tells(
+/// The greatest group that one of them tells as durable, 0 without one; the log ends at `expected`, the ring before `ring_end`.
+pub(super) fn told(
     device: &dyn Device,
     region: &Region,
     expected: &Head,
     before: &Before,
     ring_end: u64,
-) -> Result<bool, Error> {
+) -> Result<u64, Error> {
     let mut pages = Pages::new(device, region);
     pages.ahead = 1;
+    let mut told = 0;
     for number in numbers(region, expected.sequence + 1, ring_end) {
         let page = match pages.get(number, ring_end) {
             Err(error) if error.is_device_io() => continue,
             page => page?,
         };
-        let is_it = |head: &PageHead| {
-            before.bases.contains(&head.base.get())
-                && (expected.group..head.group.get()).contains(&head.durable.get())
-                && end::stored(page) == Some(region.crc(before.incarnation, CHAIN, page))
-        };
-        if end::head(page, number).is_some_and(|head| is_it(&head)) {
-            return Ok(true);
-        }
+        let is_ours = || end::stored(page) == Some(region.crc(before.incarnation, CHAIN, page));
+        let durable = end::head(page, number).and_then(|head| end::durable(&head, before));
+        told = told.max(durable.filter(|_| is_ours()).unwrap_or(0));
     }
-    Ok(false)
+    Ok(told)
 }

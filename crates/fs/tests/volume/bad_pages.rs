@@ -404,6 +404,42 @@ fn a_flipped_bit_of_the_last_data_ends_the_log() {
     assert!(find(&*volume, Ino::ROOT, "file").is_err());
 }
 
+/// The same where a page far from the log's end tells that the group is durable, whatever is left of the one next to it: the page is
+/// its file's loss, and all else that was synced is there. S-9.2, S-8.15
+#[test]
+fn a_flipped_bit_of_durable_data_ends_no_log() {
+    let device = Arc::new(SimDevice::new(2048));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    volume.store().checkpoint().expect("checkpoint");
+    let ino = make(&*volume, Ino::ROOT, "file", FileKind::File).expect("make");
+    write(&volume, ino, 0, &[0xA7; 2 * PAGE]).expect("write");
+    volume.fsync(ino, false).expect("fsync");
+    let untold = device.power_cut(0);
+    volume.store().write_durable().expect("told");
+    device.flush().expect("the medium has it");
+    let image = device.power_cut(0);
+    let pages = || (0..image.pages()).map(PageNo);
+    let told: Vec<PageNo> = pages()
+        .filter(|page| image.bytes(*page) != untold.bytes(*page))
+        .collect();
+    let [near, far] = told[..] else { panic!("{told:?}") };
+    let data = pages().find(|page| image.bytes(*page) == &[0xA7; PAGE]).expect("there");
+    for (bad, content) in [near, far].into_iter().flat_map(|bad| [(bad, 0), (bad, 0x5A)]) {
+        let mut image = image.clone();
+        image.change(data, |bytes| bytes[7] ^= 1);
+        image.change(bad, |bytes| *bytes = [content; PAGE]);
+        let device = Arc::new(SimDevice::over(image));
+        let is_bad = |f: &Finding| matches!(f, Finding::DataBad { index: 0, page, .. } if *page == data.0);
+        let found = findings(&*device, true);
+        assert!(found.iter().any(is_bad), "{bad:?}: {found:?}");
+        let volume = Volume::open(device, &options(false)).expect("mount");
+        assert_eq!(find(&*volume, Ino::ROOT, "file"), Ok(ino), "{bad:?}");
+        assert_eq!(read(&volume, ino, 0, 1), Err(Errno::EIO));
+        assert_eq!(read(&volume, ino, 4096, 1), Ok(vec![0xA7]));
+    }
+}
+
 /// A data page of the last group which cannot be read is its file's loss; one that did not arrive ends the log. S-9.3
 #[test]
 fn an_unreadable_data_page_does_not_end_the_log() {

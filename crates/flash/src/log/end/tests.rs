@@ -350,15 +350,27 @@ fn the_far_page_takes_no_place_that_is_needed() {
     for (tail, used) in (2 * RING..3 * RING).flat_map(|tail| (0..RING).map(move |used| (tail, used))) {
         let (head, end) = (tail + used, tail + RING);
         let place = far::place(&region(1), head, tail);
-        let all = (head + 8..end).filter(|number| number % (RING / 4) == 0);
+        let least = head + 8.min(RING / 8);
+        let all = (least..end).filter(|number| number % (RING / 4) == 0);
         assert_eq!(place.is_some(), all.count() > 0, "{tail} {used}");
         if let Some(place) = place {
             assert!(
-                (head + 8..end).contains(&place) && place % (RING / 4) == 0,
+                (least..end).contains(&place) && place % (RING / 4) == 0,
                 "{tail} {used}"
             );
             let is_far = (place - head).min(end - place) >= RING / 8;
             assert!(is_far || used >= RING / 2, "{tail} {used}: {place}");
+        }
+    }
+}
+
+/// S-8.15: however long the log is, while not more than nine sixteenths of it are in use there is a place.
+#[test]
+fn a_small_log_has_a_place_for_the_far_page() {
+    for pages in [32, 33, 40, 48, 64, 100, 512] {
+        let region = Region { pages, ..region(1) };
+        for (tail, used) in (2 * pages..3 * pages).flat_map(|tail| (0..=pages * 9 / 16).map(move |used| (tail, used))) {
+            assert_ne!(far::place(&region, tail + used, tail), None, "{pages}: {tail} {used}");
         }
     }
 }
