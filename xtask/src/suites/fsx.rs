@@ -70,7 +70,9 @@ fn with_cache(bench: &Bench, cache: &str, config: &Path, operations: u32) -> Res
 }
 
 fn one(place: &Place, cache: &str, config: &Path, operations: u32, seed: u32) -> Result<(), String> {
-    let artifacts = paths::target().join("xtask").join(format!("fsx-{cache}-{seed}"));
+    let artifacts = paths::target()
+        .join("xtask")
+        .join(format!("fsx-{cache}-{seed}-{}", std::process::id()));
     std::fs::create_dir_all(&artifacts).map_err(|e| format!("{}: {e}", artifacts.display()))?;
     let mut fsx: Command = command(paths::tools().join("bin/fsx"), place.dir());
     fsx.arg("-f")

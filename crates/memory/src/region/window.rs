@@ -224,27 +224,30 @@ impl Region {
         }
     }
 
-    /// Atomic XOR of a byte through the window; returns the old byte.
+    /// Atomic XOR of a byte through the window.
     #[inline(never)]
-    pub fn xor_u8(&self, offset: usize, mask: u8) -> u8 {
+    pub fn xor_u8(&self, offset: usize, mask: u8) {
         self.check(offset, 1);
         let mask = if failpoint::store() { mask } else { 0 };
-        change!(self, offset, 1, |at| byte(at).fetch_xor(mask, Ordering::AcqRel))
+        change!(self, offset, 1, |at| {
+            byte(at).fetch_xor(mask, Ordering::AcqRel);
+        });
     }
 
-    /// Atomic XOR of a word through the window; returns the old word.
+    /// Atomic XOR of a word through the window.
     #[inline(never)]
-    pub fn xor_u64(&self, offset: usize, mask: u64) -> u64 {
+    pub fn xor_u64(&self, offset: usize, mask: u64) {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { 0 };
         if torn::is_torn() {
             return change!(self, offset, 8, |at| {
                 let old = word64(at).load(Ordering::Acquire);
                 word64(at).store(old ^ mask, Ordering::Release);
-                old
             });
         }
-        change!(self, offset, 8, |at| word64(at).fetch_xor(mask, Ordering::AcqRel))
+        change!(self, offset, 8, |at| {
+            word64(at).fetch_xor(mask, Ordering::AcqRel);
+        });
     }
 
     /// Atomic addition to a word through the window; returns the old word.
@@ -263,12 +266,14 @@ impl Region {
         change!(self, offset, 8, |at| word64(at).fetch_or(mask, Ordering::AcqRel))
     }
 
-    /// Atomic AND of a word through the window; returns the old word.
+    /// Atomic AND of a word through the window.
     #[inline(never)]
-    pub fn and_u64(&self, offset: usize, mask: u64) -> u64 {
+    pub fn and_u64(&self, offset: usize, mask: u64) {
         self.check_word(offset, 8);
         let mask = if failpoint::store() { mask } else { !0 };
-        change!(self, offset, 8, |at| word64(at).fetch_and(mask, Ordering::AcqRel))
+        change!(self, offset, 8, |at| {
+            word64(at).fetch_and(mask, Ordering::AcqRel);
+        });
     }
 
     /// Replaces a word that is `old` through the window; `false`: it is another.
