@@ -164,7 +164,11 @@ pub fn resume(vfs: Arc<dyn Vfs>, config: &MountConfig, connection: Connection) -
         // It was unmounted meanwhile, or aborted; the readers will hear of it.
         tracing::warn!(%error, "the kernel did not send again what the last server had not answered");
     }
-    Ok(Session::new(vfs, config, Arc::new(transport), granted, unmounter))
+    let session = Session::new(vfs, config, Arc::new(transport), granted, unmounter);
+    if let Some(server) = &session.server {
+        server.dispatcher().goes_on_for_another();
+    }
+    Ok(session)
 }
 
 /// Sends a notification that is nothing but its code, for which the kernel takes no lock.

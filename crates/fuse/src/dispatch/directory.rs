@@ -1,10 +1,11 @@
 //! Requests that list a directory.
 
+use super::file::HANDLE_LISTING;
 use super::request::Request;
 use super::{Dispatcher, Handled};
 use crate::config::CacheMode;
 use crate::protocol::reply::{Dirent, EntryOut, OpenOut};
-use crate::protocol::request::{OpenIn, ReadIn};
+use crate::protocol::request::{OpenIn, ReadIn, ReleaseIn};
 use crate::protocol::{align8, flags};
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{DirEntry, Errno, FileKind};
@@ -17,22 +18,39 @@ struct Listed {
 
 impl Dispatcher {
     pub(super) fn opendir(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {
-        let _: OpenIn = request.args()?;
+        let args: OpenIn = request.args()?;
         if self.vfs.getattr(request.ino())?.kind() != FileKind::Dir {
             return Err(Errno::ENOTDIR);
         }
-        // A listing that was read to its end may be remembered (S-20.28).
-        let open_flags = match self.cache {
-            CacheMode::Writeback | CacheMode::Writethrough if self.keeps_what_is_cached() => {
-                flags::FOPEN_KEEP_CACHE | flags::FOPEN_CACHE_DIR
-            }
-            CacheMode::Writeback | CacheMode::Writethrough | CacheMode::Direct => 0,
+        let keeps = self.cache != CacheMode::Direct && self.keeps_what_is_cached();
+        // A listing that was read to its end may be remembered (S-20.28). Who opens without O_DIRECTORY, as the kernel's NFS
+        // server does, may open anew for each piece, and so begin where the kernel compares nothing.
+        let is_the_one = keeps && args.flags & libc::O_DIRECTORY as u32 != 0 && self.listings.take(request.ino());
+        let (handle, listing) = match is_the_one {
+            true => (HANDLE_LISTING, flags::FOPEN_CACHE_DIR),
+            false => (0, 0),
         };
-        reply.push_struct(&OpenOut {
-            fh: self.handle_of(0),
-            open_flags,
+        // What is remembered stays where it is not to be used: another handle may be filling it, and what has a hole is never
+        // filled again.
+        let kept = if keeps { flags::FOPEN_KEEP_CACHE } else { 0 };
+        let given = reply.push_struct(&OpenOut {
+            fh: self.handle_of(0) | handle,
+            open_flags: kept | listing,
             backing_id: 0,
-        })
+        });
+        if is_the_one && given.is_err() {
+            self.listings.give_back(request.ino());
+        }
+        given
+    }
+
+    /// Comes when nobody can list by the handle any more.
+    pub(super) fn releasedir(&self, request: &Request<'_>) -> Handled {
+        let args: ReleaseIn = request.args()?;
+        if args.fh & HANDLE_LISTING != 0 {
+            self.listings.give_back(request.ino());
+        }
+        Ok(())
     }
 
     pub(super) fn readdir(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

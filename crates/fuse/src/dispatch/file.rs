@@ -17,6 +17,8 @@ const COPY_MAX_32: u64 = 0xffff_f000;
 const HANDLE_DSYNC: u64 = 1;
 /// Bit of a file handle: with `O_SYNC`.
 const HANDLE_SYNC: u64 = 2;
+/// Bit of a handle of a directory: the kernel remembers what is listed by it (S-20.28).
+pub(super) const HANDLE_LISTING: u64 = 4;
 /// From this bit of a file handle on: how often changes had been lost when it was given (S-16.9).
 const HANDLE_LOSSES: u32 = 8;
 

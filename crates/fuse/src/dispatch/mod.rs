@@ -1,4 +1,5 @@
-//! The dispatcher: bytes of a request in, bytes of a reply out. Needs no kernel, keeps no state between requests.
+//! The dispatcher: bytes of a request in, bytes of a reply out. Needs no kernel; between requests it keeps only what is owed to
+//! writers and which directories have a handle that the kernel remembers by.
 //!
 //! Malformed requests get `EINVAL`, unknown ones `ENOSYS`. A panic below answers `EIO` and is logged; the mount
 //! lives on.
@@ -8,6 +9,7 @@ mod directory;
 mod file;
 mod inode;
 mod ioctl;
+mod listings;
 mod name;
 mod owed;
 mod request;
@@ -52,6 +54,7 @@ pub struct Dispatcher {
     /// All changes are refused, before they reach the file system.
     read_only: AtomicBool,
     owed: owed::Owed,
+    listings: listings::Listings,
 }
 
 /// What a handler returns: it has put the payload into the reply buffer, or an error.
@@ -72,6 +75,7 @@ impl Dispatcher {
             seats: Arc::default(),
             read_only: AtomicBool::new(false),
             owed: owed::Owed::default(),
+            listings: listings::Listings::default(),
         }
     }
 
@@ -94,6 +98,11 @@ impl Dispatcher {
     /// From here on every change is refused with `EROFS`, whatever the kernel lets through.
     pub fn refuse_changes(&self) {
         self.read_only.store(true, Ordering::Release);
+    }
+
+    /// Another server gave handles of this mount, so the kernel is told to remember no listing any more (S-20.28).
+    pub fn goes_on_for_another(&self) {
+        self.listings.others_have_some();
     }
 
     /// Whether the kernel has to ask for the file's attributes before its next write, because it is told ENOSPC then (S-20.14).
@@ -218,7 +227,8 @@ impl Dispatcher {
                 self.owed.take(request.ino());
                 Ok(())
             }
-            Opcode::Releasedir | Opcode::NotifyReply => Ok(()),
+            Opcode::Releasedir => self.releasedir(request),
+            Opcode::NotifyReply => Ok(()),
             // Everything here ends by itself, and programs do not expect an fsync that fails with EINTR: as on any
             // local file system. ENOSYS tells the kernel not to send interrupts any more.
             Opcode::Interrupt => Err(Errno::ENOSYS),

@@ -56,6 +56,8 @@ wire! {
     ReadIn, 40 { fh: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32, }
     /// WRITE; `size` bytes follow.
     WriteIn, 40 { fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32, }
+    /// RELEASE and RELEASEDIR.
+    ReleaseIn, 24 { fh: u64, flags: u32, release_flags: u32, lock_owner: u64, }
     /// FSYNC and FSYNCDIR.
     FsyncIn, 16 { fh: u64, fsync_flags: u32, padding: u32, }
     /// SETXATTR with `SETXATTR_EXT`; the name and `size` bytes follow.

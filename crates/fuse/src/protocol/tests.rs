@@ -29,6 +29,7 @@ fn fields_lie_where_the_kernel_expects_them() {
         CreateIn { flags: 0, mode: 4, umask: 8, open_flags: 12, }
         ReadIn { fh: 0, offset: 8, size: 16, read_flags: 20, lock_owner: 24, flags: 32, padding: 36, }
         WriteIn { fh: 0, offset: 8, size: 16, write_flags: 20, lock_owner: 24, flags: 32, padding: 36, }
+        ReleaseIn { fh: 0, flags: 8, release_flags: 12, lock_owner: 16, }
         FsyncIn { fh: 0, fsync_flags: 8, padding: 12, }
         SetxattrIn { size: 0, flags: 4, setxattr_flags: 8, padding: 12, }
         GetxattrIn { size: 0, padding: 4, }

@@ -423,6 +423,69 @@ fn what_is_owed_is_told_once_and_ends_with_the_file() {
     }
 }
 
+/// S-20.28: of the handles of a directory one at a time makes the kernel remember its listing.
+#[test]
+fn one_handle_of_a_directory_remembers_its_listing() {
+    const KEPT: u32 = 2;
+    const REMEMBERED: u32 = KEPT | 8;
+    let bench = |cache| {
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        Bench::new(Fake::default(), &config)
+    };
+    let open_as = |bench: &mut Bench, flags: libc::c_int| {
+        let args = OpenIn {
+            flags: flags as u32,
+            ..OpenIn::default()
+        };
+        let (_, reply) = bench.good(Req::new(Opendir, 1).args(&args).bytes());
+        (long(&reply, 0), word(&reply, 8))
+    };
+    let open = |bench: &mut Bench| open_as(bench, libc::O_DIRECTORY);
+    let close = |bench: &mut Bench, fh| {
+        let args = ReleaseIn {
+            fh,
+            ..ReleaseIn::default()
+        };
+        bench.good(Req::new(Releasedir, 1).args(&args).bytes());
+    };
+    let of_file = OpenIn {
+        flags: libc::O_DIRECTORY as u32,
+        ..OpenIn::default()
+    };
+    for cache in [CacheMode::Writeback, CacheMode::Writethrough] {
+        let mut bench = bench(cache);
+        // Not one that may be opened anew for each piece, and that does not keep another one from it.
+        assert_eq!(open_as(&mut bench, 0), (0, KEPT));
+        for _ in 0..3 {
+            assert_eq!(open(&mut bench), (4, REMEMBERED));
+            for _ in 0..3 {
+                assert_eq!(open(&mut bench), (0, KEPT));
+            }
+            // Another one's end is not that of the one.
+            close(&mut bench, 0);
+            assert_eq!(open(&mut bench), (0, KEPT));
+            // One that fails is none.
+            assert_eq!(bench.bad(Req::new(Opendir, 5).args(&of_file).bytes()), Errno::ENOTDIR);
+            close(&mut bench, 4);
+        }
+        // That of before a loss is the one as well.
+        let (before, _) = open(&mut bench);
+        bench.fake.losses.store(3, Ordering::Relaxed);
+        assert_eq!(open(&mut bench), (3 << 8, KEPT));
+        close(&mut bench, before);
+        assert_eq!(open(&mut bench), (3 << 8 | 4, REMEMBERED));
+        close(&mut bench, 3 << 8 | 4);
+        // Those that another server gave are not known.
+        bench.dispatcher.goes_on_for_another();
+        close(&mut bench, 4);
+        assert_eq!(open(&mut bench), (3 << 8, KEPT));
+    }
+    assert_eq!(open(&mut bench(CacheMode::Direct)), (0, 0));
+}
+
 /// S-16.9: who has a file open since before a loss is told by each change and each fsync; reading goes on, so does what the kernel
 /// writes back, and whoever opens it again works.
 #[test]

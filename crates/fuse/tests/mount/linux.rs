@@ -1,7 +1,7 @@
 //! What Linux programs use beyond POSIX: flags of rename, O_TMPFILE, handles, ioctl(2), xattrs, ACLs, holes, mappings.
 
 use super::TRANSPORT;
-use super::support::Mount;
+use super::support::{Mount, mount_here, possible};
 use crate::caches::caches;
 use crate::probe::Probe;
 use crate::sys;
@@ -89,9 +89,13 @@ fn a_listing_is_remembered_until_the_directory_changes() {
     names.iter().for_each(|name| fs::write(dir.join(name), b"").unwrap());
     // The first may be told in pieces, of which the kernel remembers each.
     assert_eq!(listed(&dir), names);
-    let asked = logged(&log, "readdir").len();
-    assert_eq!(listed(&dir), names);
-    assert_eq!(logged(&log, "readdir").len(), asked, "the kernel asked again");
+    // The end of one may be told by another thread than the next one's beginning, and behind that: it is not the one then.
+    let remembered = (0..100).any(|_| {
+        let asked = logged(&log, "readdir").len();
+        assert_eq!(listed(&dir), names);
+        logged(&log, "readdir").len() == asked
+    });
+    assert!(remembered, "the kernel asked each time");
     for (n, change) in ["made", "renamed", "linked", "removed", "made again"]
         .into_iter()
         .enumerate()
@@ -124,6 +128,109 @@ fn a_listing_is_remembered_until_the_directory_changes() {
     assert_eq!(listed(&dir), Vec::<String>::new());
     drop(open);
     fs::remove_dir(&dir).unwrap();
+}
+
+/// The names that one getdents64(2) of this handle tells.
+fn piece(dir: &File) -> Vec<String> {
+    let mut room = Vec::with_capacity(4096);
+    let mut told = Vec::new();
+    let mut entries = rustix::fs::RawDir::new(dir, room.spare_capacity_mut());
+    loop {
+        match entries.next() {
+            Some(entry) => told.push(entry.unwrap().file_name().to_str().unwrap().to_owned()),
+            None => return told,
+        }
+        if entries.is_buffer_empty() {
+            return told;
+        }
+    }
+}
+
+/// All names that this handle has still to tell, sorted, without `.` and `..`.
+fn rest(dir: &File, mut told: Vec<String>) -> Vec<String> {
+    loop {
+        let more = piece(dir);
+        if more.is_empty() {
+            told.retain(|name| name != "." && name != "..");
+            told.sort();
+            return told;
+        }
+        told.extend(more);
+    }
+}
+
+/// S-20.28: one began before the change and completes what the kernel remembers while the other one, begun behind the change,
+/// is on its way.
+#[test]
+fn a_listing_that_began_before_a_change_tells_nobody_else() {
+    let _held = caches();
+    let Some(m) = Mount::model() else { return };
+    let dir = m.path("dir");
+    fs::create_dir(&dir).unwrap();
+    let mut names: Vec<String> = (0..600).map(|n| format!("name{n:03}")).collect();
+    names.iter().for_each(|name| fs::write(dir.join(name), b"").unwrap());
+    let open = || {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY)
+            .open(&dir)
+            .unwrap()
+    };
+    for round in 0..20 {
+        let before = open();
+        // All but the end.
+        let mut early = Vec::new();
+        while early.len() < names.len() {
+            early.extend(piece(&before));
+        }
+        // Anywhere among the others: some are made in what the first has told, behind what the second tells at once.
+        for n in 0..30 {
+            let name = format!("more{round:02}-{n:02}");
+            fs::write(dir.join(&name), b"").unwrap();
+            names.push(name);
+            fs::remove_file(dir.join(names.remove(n * 7))).unwrap();
+        }
+        names.sort();
+        let behind = open();
+        let first = piece(&behind);
+        rest(&before, early);
+        assert_eq!(rest(&behind, first), names, "round {round}");
+        assert_eq!(listed(&dir), names, "round {round}, opened later");
+    }
+}
+
+/// S-20.28: which handles a server before this one gave nobody tells.
+#[test]
+fn behind_another_server_no_listing_is_remembered() {
+    if !possible() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let config = MountConfig {
+        mountpoint: dir.path().to_owned(),
+        ..MountConfig::default()
+    };
+    let probe = Probe::default();
+    let log = probe.log.clone();
+    let vfs = Arc::new(probe);
+    // It answers nothing, and unmounts in the end.
+    let first = mount_here(vfs.clone(), &config).unwrap();
+    // Over io_uring there is no other server.
+    let Some(connection) = first.connection().unwrap() else {
+        return;
+    };
+    let second = keepfs_fuse::resume(vfs, &config, connection).unwrap();
+    let server = std::thread::spawn(move || second.run());
+    fs::write(dir.path().join("name"), b"").unwrap();
+    let mut asked = 0;
+    for look in 0..3 {
+        assert_eq!(listed(dir.path()), ["name"]);
+        let now = logged(&log, "readdir").len();
+        assert!(now > asked, "look {look} was answered by the kernel");
+        asked = now;
+    }
+    drop(first);
+    server.join().unwrap().unwrap();
 }
 
 #[test]
