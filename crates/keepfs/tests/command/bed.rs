@@ -62,7 +62,7 @@ pub fn done_when_free(command: &mut Command, busy: &str) -> String {
 
 /// What comes to pass in a while, not at once: it is asked for until it is there.
 pub fn soon<T>(what: &str, mut now: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..3000 {
+    for _ in 0..12_000 {
         if let Some(come) = now() {
             return come;
         }
