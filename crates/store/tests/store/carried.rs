@@ -1,12 +1,13 @@
 //! Bad pages of the group that carries staged pages over a checkpoint (S-10.3, S-9.7, S-9.11), and bad bitmaps (S-9.10).
 
+use crate::opened::open;
 use crate::walked::check_with;
 use keepfs_check::{Finding, Options};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
-use keepfs_store::{Error, FormatOptions, Meaning, Mend, Ref, Source, Store, StoreOptions};
+use keepfs_store::{Error, FormatOptions, Meaning, Mend, Ref, Source, Store};
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::{Faults, SimDevice};
 use std::sync::Arc;
@@ -24,19 +25,6 @@ enum Bad {
 }
 
 const WAYS: [Bad; 4] = [Bad::Zeros, Bad::Changed, Bad::Payload, Bad::Unreadable];
-
-fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
-    let o = StoreOptions {
-        arena_bytes: 2 << 20,
-        tiny_arena: true,
-        background: false,
-        audit: keepfs_store::Equations::NONE,
-        read_only,
-        cut_log,
-        ..StoreOptions::default()
-    };
-    Store::open(device.clone(), &o)
-}
 
 fn formatted() -> Arc<SimDevice> {
     let device = Arc::new(SimDevice::new(2048));

@@ -1,26 +1,14 @@
 //! The end of the log goes bad as a whole, with all that was synced last (S-8.15, S-9.27).
 
+use crate::opened::open;
 use crate::walked::check;
 use keepfs_check::Finding;
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Kind, PAGE};
 use keepfs_media::{Class, Device, PageNo};
-use keepfs_store::{Error, FormatOptions, Meaning, Store, StoreOptions};
+use keepfs_store::{Error, FormatOptions, Meaning, Store};
 use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
-
-fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
-    let o = StoreOptions {
-        arena_bytes: 2 << 20,
-        tiny_arena: true,
-        background: false,
-        audit: keepfs_store::Equations::NONE,
-        read_only,
-        cut_log,
-        ..StoreOptions::default()
-    };
-    Store::open(device.clone(), &o)
-}
 
 fn is_gone(device: &SimDevice) -> bool {
     let found = check(device).findings;

@@ -17,6 +17,7 @@ mod guard;
 mod history;
 mod log_end;
 mod model;
+mod opened;
 mod pool;
 mod segment;
 mod spliced;

@@ -1,30 +1,18 @@
 //! Both slots of the newest superblock are lost behind a crash (S-9.12, S-9.20): the pool is refused for writing, read-only it is as
 //! before, and with the cut it goes on, over openings and crashes.
 
+use crate::opened::open;
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, Kind, PAGE};
 use keepfs_media::{Class, Device, PageNo};
-use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store};
 use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
 
 const PAGES: u64 = 4096;
 /// Pages of the log.
 const LOG: u64 = 32;
-
-fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
-    let o = StoreOptions {
-        arena_bytes: 1 << 20,
-        tiny_arena: true,
-        background: false,
-        audit: keepfs_store::Equations::NONE,
-        read_only,
-        cut_log,
-        ..StoreOptions::default()
-    };
-    Store::open(device.clone(), &o)
-}
 
 /// A change of a node and of a staged page to `number`, and a sync.
 fn round(store: &Store, node: Ref, number: u64) {
