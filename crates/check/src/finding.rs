@@ -121,7 +121,7 @@ findings! {
     MapEntry { id: Metablock, field: &'static str } = "map-entry", Error,
         "the map entry of {id} has a {field} that is not allowed: the metablock cannot be trusted";
     MapFound { found: u64 } = "map-found", Warning,
-        "the map is damaged: {found} metablocks were found by their headers, and some may be older than they should be";
+        "the map is damaged: {found} metablocks were found by their headers";
     MetaPageTwice { id: Metablock, page: u64 } = "meta-page-twice", Error,
         "page {page}, named by the map entry of {id}, is named by another map entry too";
     Metablock { id: Metablock, page: u64 } = "metablock-bad", Error,

@@ -11,6 +11,7 @@ mod layout;
 mod made;
 mod names;
 mod older;
+mod over;
 mod space;
 mod tree;
 
@@ -22,7 +23,7 @@ use crate::report::{Report, Sink};
 use crate::sentence::{about, whose};
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
-use crate::{Page, adrift, history, map, plog, scan, superblock, walk};
+use crate::{adrift, history, map, plog, scan, superblock, walk};
 use keepfs_format::history::{Event, GIVEN_UP, Lasting, REPAIR};
 use keepfs_format::shown::shown;
 use keepfs_format::superblock::Superblock;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use given::Given;
 pub use layout::Write;
+use over::Over;
 
 /// What a repair would do.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub struct Plan {
     pub pages: u64,
     /// There was no superblock any more.
     pub is_made: bool,
+    /// Files may be lost, or older than they were, that nothing names: a part of the map, or every superblock, is lost.
+    pub may_be_older: bool,
     /// What a check finds then.
     pub after: Report,
     superblock: Box<Superblock>,
@@ -151,6 +155,7 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
             pool,
             pages,
             is_made,
+            may_be_older: false,
             before,
             actions: Vec::new(),
             given_up: Vec::new(),
@@ -176,6 +181,7 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
         pool,
         pages,
         is_made,
+        may_be_older: is_made || laid.is_unled,
         before,
         actions: laid.actions,
         given_up: laid.given_up,
@@ -190,6 +196,8 @@ struct Laid {
     actions: Vec<String>,
     given_up: Vec<Lasting>,
     writes: Vec<Write>,
+    /// A part of the map was lost that led to files.
+    is_unled: bool,
 }
 
 /// What is done and written, with so many nodes to mark lost pages.
@@ -210,6 +218,7 @@ fn laid_out(
     Ok(Laid {
         given_up: mender.given.entries(),
         actions: mender.sentences(),
+        is_unled: !mender.pool().age.unled.is_empty(),
         writes,
     })
 }
@@ -254,28 +263,6 @@ fn unclaimed(image: &dyn Image, sb: &Superblock) -> Result<(), Refusal> {
             Err(Refusal::Claimed { host })
         }
         _ => Ok(()),
-    }
-}
-
-/// An image with pages written over it.
-struct Over<'i> {
-    image: &'i dyn Image,
-    pages: BTreeMap<u64, &'i Page>,
-}
-
-impl Image for Over<'_> {
-    fn pages(&self) -> u64 {
-        self.image.pages()
-    }
-
-    fn read(&self, page: u64, buf: &mut [u8; PAGE]) -> Result<(), String> {
-        match self.pages.get(&page) {
-            Some(bytes) => {
-                buf.copy_from_slice(&bytes[..]);
-                Ok(())
-            }
-            None => self.image.read(page, buf),
-        }
     }
 }
 
@@ -357,10 +344,12 @@ impl<'i> Mender<'i> {
         if made.is_some() {
             mender.born();
         }
-        if found > 0 {
-            let age = match mender.pool().age.unproved.is_empty() {
+        let unled = mender.pool().age.unled.clone();
+        unled.iter().for_each(|id| mender.given.metadata(0, *id));
+        if found > 0 || !unled.is_empty() {
+            let age = match unled.is_empty() && mender.pool().age.unproved.is_empty() {
                 true => "",
-                false => ", and some may be older than they should be",
+                false => ", and some may be older than they should be, or missing",
             };
             mender.act(format!(
                 "the map is made anew with {found} metablocks that were found by their headers{age}"

@@ -13,6 +13,8 @@ use keepfs_format::{FromBytes, Header, IntoBytes, Kind, MetaId, PAGE, PoolId, Sp
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+/// The uppermost level that a map can have (S-4.1).
+const LEVEL_MAX: u8 = 8;
 /// Where cur stands in an inode (S-5.2).
 const CUR: usize = 56;
 
@@ -53,6 +55,12 @@ impl Holes {
         self.runs.range((space, 0)..=(space, u64::MAX)).next().is_some()
     }
 
+    /// The pages and entries of a space's map that the runs stand for.
+    pub fn ids(&self, space: Space) -> impl Iterator<Item = MetaId> {
+        let runs = self.runs.range((space, 0)..=(space, u64::MAX));
+        runs.map(move |((_, first), end)| map_id(space, *first, *end))
+    }
+
     /// Every run: its space, first index, and index after the last.
     pub fn iter(&self) -> impl Iterator<Item = (Space, u64, u64)> {
         self.runs.iter().map(|((space, first), end)| (*space, *first, *end))
@@ -69,6 +77,18 @@ impl Holes {
     }
 }
 
+/// The page of the map that covers exactly these metablocks, or the one metablock.
+fn map_id(space: Space, first: u64, end: u64) -> MetaId {
+    let count = end.saturating_sub(first);
+    if count <= 1 {
+        return MetaId::new(space, first);
+    }
+    let covers = |level: u8| map::FANOUT.saturating_pow(u32::from(level) + 1);
+    let level = (0..LEVEL_MAX).find(|level| covers(*level) >= count);
+    let level = level.unwrap_or(LEVEL_MAX);
+    MetaId::map(space, level, first / covers(level))
+}
+
 /// Metablocks that were found by their headers where HOMES cannot say which page is the newest (S-21.15).
 #[derive(Debug, Default)]
 pub(crate) struct Age {
@@ -78,6 +98,9 @@ pub(crate) struct Age {
     pub rivals: usize,
     /// Of these, those of which a newer version is told of that is not there.
     pub older: BTreeSet<u64>,
+    /// Pages and entries of the map of NODES and INODES that are lost, where a superblock led to them: what was found for them may
+    /// be older, and not all (S-21.24).
+    pub unled: BTreeSet<u64>,
     /// No superblock tells of a log: what was staged in it is lost.
     pub is_without_log: bool,
 }

@@ -110,6 +110,12 @@ impl<'i> View<'i> {
                 "the map and HOMES are damaged, and {rivals} metablocks were found in several versions: some of what was copied may be \
                  older than it should be"
             ));
+        } else if view.may_be_older() {
+            view.losses.push(format!(
+                "{} pages or entries of the map, which led to files and directories, are lost: what was found by headers in their place may be \
+                 older than it was, and some of it missing",
+                view.pool.age.unled.len()
+            ));
         }
         Ok(view)
     }
@@ -161,6 +167,11 @@ impl<'i> View<'i> {
     /// What was lost with a superblock or the log, of a pool that is salvaged (S-21.24): one sentence each.
     pub fn losses(&self) -> &[String] {
         &self.losses
+    }
+
+    /// Whether nothing proves that what is read is all there was, and the newest of it: a part of the map is lost (S-21.24).
+    pub fn may_be_older(&self) -> bool {
+        self.pool.age.rivals > 0 || !self.pool.age.unled.is_empty()
     }
 
     /// What was wrong on the way here: superblocks, map, log. [`crate::walk()`] finds much more.

@@ -46,6 +46,13 @@ pub(crate) fn fill(pool: &mut Pool<'_>) -> u64 {
     if pool.holes.is_empty() {
         return 0;
     }
+    if !pool.age.is_without_log {
+        let of_files = [Space::Nodes, Space::Inodes].into_iter();
+        pool.age.unled = of_files
+            .flat_map(|space| pool.holes.ids(space))
+            .map(|id| id.0)
+            .collect();
+    }
     let known = known_homes(pool);
     let found = match &known {
         Some(homes) => {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const CODES: &str = "\
 Exit codes: 0 done, 1 failed (the reason stands on standard error), 2 wrong usage.
 `keepfs check` answers as fsck(8): 0 clean (a log to replay is no error), 4 errors left uncorrected,
-8 could not be checked, 16 wrong usage; with --repair 1 if errors were corrected. mount.keepfs answers as mount(8): 0, 1 wrong usage, 32 failed.
+8 could not be checked, 16 wrong usage; with --repair 1 if errors were corrected, 5 if also files may be missing or older. mount.keepfs answers as mount(8): 0, 1 wrong usage, 32 failed.
 
 What is logged is chosen by the environment variable KEEPFS_LOG (for example `debug` or `keepfs_store=trace`).";
 

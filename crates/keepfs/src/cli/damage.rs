@@ -70,7 +70,16 @@ pub fn line(entry: &Damaged) -> String {
 
 /// Changes that nobody can name the files of (S-18.12).
 fn lost_changes(entry: &Damaged) -> Option<String> {
-    let is_of_all = entry.lost && entry.inode == 0 && entry.metablock.is_none();
+    let is_of_nobody = entry.lost && entry.inode == 0;
+    if let Some(id) = entry.metablock.as_deref().filter(|id| id.starts_with("map:"))
+        && is_of_nobody
+        && entry.place == "repair"
+    {
+        return Some(format!(
+            "perhaps, files, or what was written last of them: {id}, which led to them, was lost (repair)"
+        ));
+    }
+    let is_of_all = is_of_nobody && entry.metablock.is_none();
     match (&entry.place[..], entry.length) {
         ("redo", count) if is_of_all => Some(format!("{count} transactions behind {} (redo)", entry.from)),
         ("repair", count) if is_of_all => Some(format!("{count} more objects that a repair gave up")),

@@ -24,6 +24,9 @@ use undo::Undo;
 const CLEAN: u8 = 0;
 /// Errors were corrected.
 const CORRECTED: u8 = 1;
+/// Errors were corrected, and what was there may be lost or older, nobody knows of which files: the sum of [`CORRECTED`] and
+/// [`ERRORS`], as fsck(8) has it.
+const PERHAPS_LOST: u8 = 5;
 /// Errors are left.
 const ERRORS: u8 = 4;
 /// It was not looked for errors: another machine may have it.
@@ -40,6 +43,8 @@ struct Answer<'a> {
     actions: &'a [String],
     /// What cannot be brought back (S-21.11).
     given_up: Vec<Damaged>,
+    /// Files may be missing, or older than they were, and nothing tells which.
+    may_be_older: bool,
     pages: u64,
     #[serde(flatten, with = "told_path::undo_file::maybe")]
     undo_file: Option<&'a Path>,
@@ -95,6 +100,10 @@ pub fn run(args: &Check) -> Outcome {
     answer(args, &plan, Some(&file), errors)?;
     if !args.json {
         match errors {
+            0 if plan.may_be_older => say!(
+                "{}: repaired, no errors are left; but files may be missing, or older than they were: metadata are lost, and nothing tells whose",
+                args.pool.shown()
+            ),
             0 => say!("{}: repaired, no errors are left", args.pool.shown()),
             n => say!(
                 "{}: {n} errors are left: the device did not keep what was written",
@@ -107,7 +116,11 @@ pub fn run(args: &Check) -> Outcome {
             args.pool.shown()
         );
     }
-    Ok(if errors == 0 { CORRECTED } else { ERRORS })
+    Ok(match (errors, plan.may_be_older) {
+        (0, false) => CORRECTED,
+        (0, true) => PERHAPS_LOST,
+        _ => ERRORS,
+    })
 }
 
 fn refused(args: &Check, refusal: &Refusal) -> Outcome {
@@ -119,6 +132,7 @@ fn refused(args: &Check, refusal: &Refusal) -> Outcome {
             repaired: false,
             actions: &[],
             given_up: Vec::new(),
+            may_be_older: false,
             pages: 0,
             undo_file: None,
             errors_before: 1,
@@ -160,6 +174,7 @@ fn answer(args: &Check, plan: &Plan, undo_file: Option<&Path>, errors_after: u64
         repaired: undo_file.is_some(),
         actions: &plan.actions,
         given_up: history::given_up(&plan.given_up),
+        may_be_older: plan.may_be_older,
         pages: plan.writes.len() as u64,
         undo_file,
         errors_before: plan.before.error_count(),
@@ -211,6 +226,7 @@ pub fn undo(args: &Check, file: &Path) -> Outcome {
             repaired: false,
             actions: &[format!("the pool is what it was before the repair of {}", file.shown())],
             given_up: Vec::new(),
+            may_be_older: false,
             pages: undo.pages(),
             undo_file: Some(file),
             errors_before: 0,

@@ -88,6 +88,7 @@ impl<'i> Copier<'i> {
         let (numbers, bad_blocks) = self.view.inodes();
         self.report.unreadable_inode_blocks = bad_blocks;
         self.report.losses = self.view.losses().to_vec();
+        self.report.may_be_older = self.view.may_be_older();
         self.report.findings = self.view.findings().iter().map(ToString::to_string).collect();
         let shelf = top.reopened()?;
         self.tree(&shelf, ROOT, top)?;

@@ -74,7 +74,8 @@ fn nothing_is_lost(copies: &str) {
         fs::remove_dir_all(bed.path("out")).unwrap();
         let mut repair = keepfs(["check", "--repair", "--undo-file"]);
         let repaired = run(repair.arg(bed.path("undo")).arg(bed.pool()));
-        assert_eq!(repaired.status.code(), Some(1), "{what}: {repaired:?}");
+        // All came back, but nothing vouches for it (S-21.24).
+        assert_eq!(repaired.status.code(), Some(5), "{what}: {repaired:?}");
         fs::remove_file(bed.path("undo")).unwrap();
         bed.check();
         bed.mount("");

@@ -26,6 +26,33 @@ pub fn staged(bytes: usize) -> Option<(Bed, Vec<u8>)> {
     Some((cut, content))
 }
 
+/// A pool with 40 synced files of which no write to metadata arrived but superblock, log and HOMES; the others hold what was there
+/// before.
+pub fn forgotten() -> Option<Bed> {
+    const MAGIC: &[u8] = b"KMB1";
+    let bed = Bed::mounted("")?;
+    bed.unmount();
+    let before = fs::read(bed.pool()).unwrap();
+    bed.mount("");
+    for n in 0..40 {
+        let file = File::create(bed.on(&format!("synced{n}"))).unwrap();
+        file.write_all_at(&[n; 1500], 0).unwrap();
+        file.sync_all().unwrap();
+    }
+    bed.unmount();
+    let mut kept = pages_of(&bed, "Homes");
+    kept.extend(roots_of(&bed, &|space| space == "Homes"));
+    let mut after = fs::read(bed.pool()).unwrap();
+    let size = PAGE as usize;
+    for (page, (new, old)) in after.chunks_exact_mut(size).zip(before.chunks_exact(size)).enumerate() {
+        if new.starts_with(MAGIC) && !kept.contains(&(page as u64)) {
+            new.copy_from_slice(old);
+        }
+    }
+    fs::write(bed.pool(), after).unwrap();
+    Some(bed)
+}
+
 /// What can be seen of a file, but for what a copy cannot have: number, blocks and time of change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
@@ -184,10 +211,16 @@ pub fn lost<'w>(was: &'w BTreeMap<PathBuf, Seen>, found: &BTreeMap<PathBuf, Seen
 
 /// The uppermost map pages of all spaces, both copies: in a small pool, the whole map.
 pub fn map_of(bed: &Bed) -> Vec<u64> {
+    roots_of(bed, &|_| true)
+}
+
+/// The same of the spaces whose name is chosen.
+fn roots_of(bed: &Bed, is_chosen: &dyn Fn(&str) -> bool) -> Vec<u64> {
     let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).arg("superblock"));
     let sb: Value = serde_json::from_str(&text).unwrap();
     let roots = sb["roots"].as_array().unwrap().iter();
-    let live = roots.filter(|root| root["height"] != 0).map(|root| &root["entry"]);
+    let live = roots.filter(|root| root["height"] != 0 && is_chosen(root["space"].as_str().unwrap()));
+    let live = live.map(|root| &root["entry"]);
     live.flat_map(|entry| [entry["first"].as_u64().unwrap(), entry["second"].as_u64().unwrap()])
         .collect()
 }

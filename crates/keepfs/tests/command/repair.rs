@@ -2,7 +2,7 @@
 //! (S-21.3, S-21.4, S-21.5, S-21.6, S-21.7, S-21.9). The engine judges: it mounts what was repaired, works on it and closes it.
 
 use super::bed::{Bed, done, fails, keepfs, possible, run};
-use super::damage::{PAGE, Seen, grown, lost, map_of, other, pages_of, ruin, staged, tree};
+use super::damage::{PAGE, Seen, forgotten, grown, lost, map_of, other, pages_of, ruin, staged, tree};
 use super::json::is_as_promised;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -28,8 +28,10 @@ fn answer(output: &Output) -> Value {
 #[track_caller]
 fn repaired(bed: &Bed) -> BTreeMap<PathBuf, Seen> {
     let output = run(&mut repair(bed));
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_eq!(answer(&output)["errors_after"], 0);
+    let answer = answer(&output);
+    let code = if answer["may_be_older"] == true { 5 } else { 1 };
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    assert_eq!(answer["errors_after"], 0);
     bed.check();
     bed.mount("");
     let found = tree(&bed.dir());
@@ -73,6 +75,31 @@ fn all_of_it_and_the_map_at_once() {
     ruin(&bed, &[pages, map_of(&bed)].concat());
     let other = other(&was, &repaired(&bed));
     assert!(other.is_empty(), "{other:?}");
+}
+
+#[test]
+fn metadata_that_a_device_did_not_keep_may_be_files() {
+    let Some(bed) = forgotten() else { return };
+    let output = run(keepfs(["check", "--repair", "--undo-file"])
+        .arg(bed.path("undo"))
+        .arg(bed.pool()));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("no errors are left; but files may be missing, or older than they were"),
+        "{said}"
+    );
+    let listed = run(keepfs(["damage", "list"]).arg(bed.pool()));
+    let listed_text = String::from_utf8_lossy(&listed.stdout);
+    assert_eq!(listed.status.code(), Some(1), "{listed_text}");
+    for map in ["map:Nodes/0/0", "map:Inodes/0/0"] {
+        let told = format!("LOST perhaps, files, or what was written last of them: {map}, which led to them");
+        assert!(listed_text.contains(&told), "{listed_text}");
+    }
+    bed.check();
+    // It is told until somebody takes note, and not a second time.
+    let again = run(&mut repair(&bed));
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
 }
 
 #[test]
@@ -482,7 +509,7 @@ fn a_superblock_is_made_where_none_is_left() {
     assert!(said["actions"].to_string().contains("a superblock is made"), "{said}");
     assert!(fs::read(bed.pool()).unwrap() == broken);
     let output = run(&mut repair(&bed));
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
     // There are two generations again.
     let warned = warnings(&bed);
     assert!(!warned.iter().any(|line| line.contains("superblock")), "{warned:?}");

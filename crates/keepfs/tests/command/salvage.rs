@@ -1,7 +1,7 @@
 //! `keepfs salvage`: what comes out of pools that are whole, and of such as no mount would take (S-21.1, S-21.2, S-21.13).
 
 use super::bed::{Bed, done, fails, keepfs, run};
-use super::damage::{PAGE, grown, lost, map_of, other, pages_of, planted, ruin, staged, tree};
+use super::damage::{PAGE, forgotten, grown, lost, map_of, other, pages_of, planted, ruin, staged, tree};
 use super::json::is_as_promised;
 use serde_json::Value;
 use std::fs;
@@ -152,6 +152,23 @@ fn without_its_map_a_pool_is_found_by_headers() {
     assert!(answer["losses"].to_string().contains("several versions"));
     let other = other(&was, &tree(&bed.path("out")));
     assert!(other.is_empty(), "{other:?}");
+}
+
+#[test]
+fn metadata_that_a_device_did_not_keep_are_not_everything() {
+    let Some(bed) = forgotten() else { return };
+    let output = salvage(&bed);
+    let found = tree(&bed.path("out"));
+    assert!(!found.contains_key(Path::new("./synced39")), "nothing is lost");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let answer = answer(&output);
+    assert_eq!(answer["whole"], false, "{answer}");
+    assert!(answer["losses"].to_string().contains("may be older"), "{answer}");
+    fs::remove_dir_all(bed.path("out")).unwrap();
+    let told = run(keepfs(["salvage"]).arg(bed.pool()).arg(bed.path("out")));
+    let said = String::from_utf8_lossy(&told.stdout);
+    let last = said.lines().last().unwrap();
+    assert!(last.contains("some may be missing, or older than it was"), "{said}");
 }
 
 #[test]

@@ -130,6 +130,9 @@ pub struct Report {
     pub damaged: Vec<Damaged>,
     /// What was lost with a superblock or the log.
     pub losses: Vec<String>,
+    /// One of the losses is that of a part of the map (S-21.24).
+    #[serde(skip)]
+    pub may_be_older: bool,
     pub not_kept: NotKept,
     /// What was wrong with superblocks, map and log.
     pub findings: Vec<String>,
@@ -183,8 +186,11 @@ impl Report {
         ];
         let counted = counts.into_iter().filter(|(count, _)| *count > 0);
         let mut reasons: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
-        if !self.losses.is_empty() {
+        if self.losses.len() > usize::from(self.may_be_older) {
             reasons.push("what was written last is lost".into());
+        }
+        if self.may_be_older {
+            reasons.push("some may be missing, or older than it was".into());
         }
         if !self.not_kept.is_empty() {
             reasons.push("not all owners, permissions, times and attributes could be set".into());
