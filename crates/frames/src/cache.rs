@@ -18,6 +18,8 @@ use keepfs_vault::locks::{Mutex, RwLock};
 
 /// Shards of the index.
 const SHARDS: usize = 64;
+/// Slots that are made at a time.
+const PIECE: usize = 1 << 16;
 
 /// Checkpoint state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,16 +120,26 @@ impl Pin<'_> {
 }
 
 impl Cache {
-    /// A cache of `count` frames, all free.
-    pub fn new(count: u32) -> Cache {
-        Cache {
-            slots: (0..count).map(|_| Slot::new()).collect(),
+    /// A cache of `count` frames, all free. `None`: who asked for it has gone meanwhile (S-16.29).
+    pub fn new(count: u32, is_given_up: Option<fn() -> bool>) -> Option<Cache> {
+        let count_slots = count as usize;
+        let mut slots = Vec::with_capacity(count_slots);
+        // Memory is had where it is written first, which of a large cache takes long.
+        while slots.len() < count_slots {
+            if is_given_up.is_some_and(|is_given_up| is_given_up()) {
+                return None;
+            }
+            let piece = PIECE.min(count_slots - slots.len());
+            slots.extend((0..piece).map(|_| Slot::new()));
+        }
+        Some(Cache {
+            slots,
             index: (0..SHARDS).map(|_| Padded::default()).collect(),
             free: Padded::new(Mutex::new((0..count).rev().collect())),
             hand: Padded::default(),
             dirty: Padded::default(),
             evictions: AtomicU64::new(0),
-        }
+        })
     }
 
     #[inline]

@@ -46,12 +46,16 @@ impl Frames {
         let (o, code) = (&ground.options, ground.pool.protect);
         let wanted = (o.arena_bytes / PAGE) as u64;
         let frames = wanted.max(needed).clamp(u64::from(FRAMES_LEAST), 1 << 30) as u32;
+        let cache = Cache::new(frames, o.given_up).ok_or_else(|| Error::Memory {
+            bytes: o.arena_bytes,
+            source: Arc::new(std::io::Error::other("who asked for it has gone")),
+        })?;
         Ok(Frames {
+            cache,
             arena: match o.lasting {
                 true => Arena::lasting(frames, o.guard, o.seal, code)?,
                 false => Arena::protected(frames, o.guard, o.seal, code)?,
             },
-            cache: Cache::new(frames),
             clock: Clock::start(),
             fences: Fences::default(),
             undo: match o.lasting {

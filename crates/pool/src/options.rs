@@ -77,6 +77,8 @@ pub struct StoreOptions {
     pub compact: bool,
     /// Who claims the pool, where several machines reach it (S-2.21).
     pub who: Who,
+    /// Tells, while memory is made, whether who asked for the pool has gone (S-16.29).
+    pub given_up: Option<fn() -> bool>,
     /// What is tried when a frame does not verify (S-15.14, S-15.16); fewer than all in tests of one rung.
     pub rungs: Rungs,
 }
@@ -115,6 +117,7 @@ impl Default for StoreOptions {
             #[cfg(feature = "comparison")]
             compact: true,
             who: Who::default(),
+            given_up: None,
             rungs: Rungs::ALL,
         }
     }

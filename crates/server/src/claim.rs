@@ -20,6 +20,7 @@ pub struct Claim {
     device: Arc<FileDevice>,
     who: Who,
     blames_requests: bool,
+    given_up: Option<fn() -> bool>,
 }
 
 impl Claim {
@@ -56,6 +57,7 @@ impl Claim {
             device,
             who,
             blames_requests: false,
+            given_up: None,
         }
     }
 
@@ -82,9 +84,17 @@ impl Claim {
         self
     }
 
+    /// Somebody waits for the pool, and may go: then it is not opened (S-16.29).
+    #[must_use]
+    pub fn unless(mut self, given_up: Option<fn() -> bool>) -> Claim {
+        self.given_up = given_up;
+        self
+    }
+
     fn volume(&self, options: &OpenOptions) -> VolumeOptions {
         let mut volume = options.volume();
         volume.store.who = self.who.clone();
+        volume.store.given_up = self.given_up;
         volume.blames_requests = self.blames_requests;
         volume
     }

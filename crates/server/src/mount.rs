@@ -3,13 +3,14 @@
 use crate::failure::Failure;
 use crate::options::MountOptions;
 use crate::program::OWN;
+use crate::size::Size;
 use crate::starter::{READY, hear};
 use crate::table::{self, Mount as Mounted};
 use crate::unmount::unmount;
 use crate::unserved::{self, Unserved};
 use crate::visible::Shown;
 use crate::words::Keep;
-use crate::{Outcome, control, environment, exposed, heap, keep, registry, role, serve};
+use crate::{Outcome, control, environment, exposed, heap, keep, log_file, registry, role, room, serve};
 use keepfs_fuse::How;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,9 @@ impl Mounting {
         hides(&dir, &pool, "the pool")?;
         if let Some(log) = &options.log {
             hides(&dir, &registry::settled(log), "the log")?;
+            log_file::check(log, &pool)?;
         }
+        fits_in_memory(options.arena, room::most())?;
         match unserved::is_root() {
             true => Ok(Mounting {
                 pool,
@@ -194,6 +197,18 @@ fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
             dir.shown()
         ))),
         false => Ok(()),
+    }
+}
+
+/// Errors: an arena of so many bytes is more than this process can ever have, as far as anybody says (S-16.32).
+fn fits_in_memory(arena: u64, most: Option<u64>) -> Result<(), Failure> {
+    match most.filter(|most| *most < arena) {
+        Some(most) => Err(Failure::Usage(format!(
+            "arena={} is more than the {} of memory that there are: it must fit in memory, with what else is there",
+            Size(arena),
+            Size(most)
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::visible::Shown;
 use crate::visible::one_line;
 use crate::waiting::patiently;
 use crate::words::Serve;
-use crate::{Outcome, concerned, confine, deserted, exposed, namesake, panics, rights};
+use crate::{Outcome, concerned, confine, deserted, exposed, log_file, namesake, panics, rights};
 mod succeed;
 
 use keepfs_fuse::{Session, Unmounter};
@@ -27,7 +27,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -135,7 +134,7 @@ fn begin_in_background(args: &Serve) -> Result<Mounted, Failure> {
     let start = |kept: &Arc<Kept>| Helper::start(args, kept.talk()?, kept.told().keeper_pid);
     let helper = kept.as_ref().filter(|_| handed.is_empty()).map(start).transpose();
     let helper = helper.map_err(|e| Failure::Other(format!("cannot start what mounts: {e}")))?;
-    let log = options.log.as_deref().map(open_log).transpose()?;
+    let log = open_log(&options, &args.pool)?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let last_words = match args.foreground {
         true => String::new(),
@@ -174,15 +173,14 @@ fn leave_the_starter(args: &Serve, log: Option<&File>, kept: Option<&Kept>) -> R
     Ok(last_words)
 }
 
-fn open_log(path: &Path) -> Result<File, Failure> {
-    // What it says of the pool's names is root's to know.
-    let log = File::options().create(true).append(true).mode(0o600).open(path);
-    log.map_err(Failure::io("open the log", path))
+fn open_log(options: &MountOptions, pool: &Path) -> Result<Option<File>, Failure> {
+    let log = options.log.as_deref();
+    log.map(|log| log_file::open(log, pool)).transpose()
 }
 
 /// `mount --foreground`.
 pub fn in_foreground(pool: &Path, dir: &Path, options: &MountOptions, given: &[String]) -> Outcome {
-    let log = options.log.as_deref().map(open_log).transpose()?;
+    let log = open_log(options, pool)?;
     let ring = logging::of_server(log.map_or(LogTo::Stderr, LogTo::File), About::of(pool, dir));
     begin(
         pool,
@@ -224,6 +222,7 @@ fn begin(
     let id = claim_id(&ring, &claim.id()?, (pool, dir), options)?;
     let lock = ring.file().ok().flatten().map(File::from);
     let claim = claim.mounted_at(dir, lock.as_ref());
+    let claim = claim.unless(is_awaited.then_some(starter::is_gone));
     stand_by(kept.is_some())?;
     let opened = open(claim, options)?;
     if let Some(said) = opened.volume().store().superblocks_lost() {

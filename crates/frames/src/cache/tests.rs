@@ -28,7 +28,7 @@ fn is_there(cache: &Cache, id: MetaId) -> bool {
 
 /// A cache full of leaves that were used once, beside `id`, which is used again.
 fn full_with(id: MetaId, kind: Kind) -> Cache {
-    let cache = Cache::new(FRAMES);
+    let cache = Cache::new(FRAMES, None).unwrap();
     drop(put(&cache, id, kind));
     scan(&cache, 1000, u64::from(FRAMES) - 1);
     assert!(cache.pin(id).is_some());
@@ -66,7 +66,7 @@ fn pages_in_use_outlast_any_scan() {
 
 #[test]
 fn what_was_used_once_goes_before_what_was_used_twice() {
-    let cache = Cache::new(FRAMES);
+    let cache = Cache::new(FRAMES, None).unwrap();
     scan(&cache, 0, u64::from(FRAMES));
     let twice = |number: &u64| number.is_multiple_of(2);
     (0..u64::from(FRAMES))
@@ -80,7 +80,7 @@ fn what_was_used_once_goes_before_what_was_used_twice() {
 
 #[test]
 fn the_hand_finds_a_frame_when_all_are_hot() {
-    let cache = Cache::new(FRAMES);
+    let cache = Cache::new(FRAMES, None).unwrap();
     for number in 0..u64::from(FRAMES) {
         drop(put(&cache, node(number), Kind::DirIndex));
         assert!(cache.pin(node(number)).is_some());
@@ -91,7 +91,7 @@ fn the_hand_finds_a_frame_when_all_are_hot() {
 ///
 #[test]
 fn frames_that_are_pinned_or_dirty_stay() {
-    let cache = Cache::new(4);
+    let cache = Cache::new(4, None).unwrap();
     let pinned = put(&cache, node(1), Kind::DirLeaf);
     let unclean = [
         State {
@@ -111,4 +111,16 @@ fn frames_that_are_pinned_or_dirty_stay() {
     assert!(cache.take().is_none(), "no frame is clean");
     drop(pinned);
     assert_eq!(cache.take().and_then(|(_, held)| held), Some(node(1)));
+}
+
+/// S-16.29.
+#[test]
+fn a_cache_that_nobody_waits_for_is_not_made() {
+    use core::sync::atomic::{AtomicU32, Ordering};
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let is_given_up = || ASKED.fetch_add(1, Ordering::Relaxed) == 2;
+    let count = 4 * super::PIECE as u32;
+    assert!(Cache::new(count, Some(is_given_up)).is_none());
+    assert_eq!(ASKED.load(Ordering::Relaxed), 3, "it ends at once");
+    assert!(Cache::new(count, Some(|| false)).is_some());
 }

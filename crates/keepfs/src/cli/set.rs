@@ -3,8 +3,6 @@
 //! What the superblock keeps is changed by a checkpoint (S-2.9). Of a mounted pool the server does it and then makes room
 //! for another one that has its memory by the new settings, as `upgrade` does: programs notice a pause only.
 
-mod room;
-
 use super::completion::values;
 use super::events;
 use super::json;
@@ -22,7 +20,7 @@ use keepfs_server::registry::Record;
 use keepfs_server::size::Size;
 use keepfs_server::visible::Shown;
 use keepfs_server::waiting::patiently;
-use keepfs_server::{Failure, Outcome, figures, history, told_path, upgrade, visible};
+use keepfs_server::{Failure, Outcome, figures, history, room, told_path, upgrade, visible};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Mount options do what they say.
 
 use super::bed::{self, Bed, copy_program, done, done_when_free, fails, possible, run};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::UnmountFlags;
 use rustix::process::{Signal, kill_process};
 use std::fs;
@@ -375,6 +376,46 @@ fn a_log_is_written_where_it_shall_be() {
     bed.unmount();
     let (_, said) = fails(&mut bed.mounting("log=/nowhere/log"));
     assert!(said.contains("/nowhere/log"), "{said}");
+}
+
+/// A line of text would be written over a pool, or waits for who never reads. S-18.17
+#[test]
+fn a_log_is_nothing_that_it_would_ruin() {
+    let Some(bed) = Bed::mounted("") else { return };
+    bed.unmount();
+    let another = bed.path("another");
+    fs::copy(bed.pool(), &another).unwrap();
+    let before = fs::read(&another).unwrap();
+    let fifo = bed.path("fifo");
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let pool = bed.pool();
+    for (log, what) in [
+        (&fifo, "is a FIFO"),
+        (&pool, "is the pool itself"),
+        (&another, "begins as a Keepfs pool does"),
+    ] {
+        for keeper in ["on", "off"] {
+            let (code, said) = fails(&mut bed.mounting(&format!("keeper={keeper},log={}", log.display())));
+            assert!(code == 1 && said.contains(what) && said.lines().count() == 1, "{said}");
+            assert!(!bed.is_mounted());
+        }
+    }
+    assert!(fs::read(&pool).unwrap() == before && fs::read(&another).unwrap() == before);
+    bed.mount("log=/dev/null");
+    bed.unmount();
+    bed.check();
+}
+
+/// S-16.32.
+#[test]
+fn an_arena_is_no_larger_than_memory() {
+    let Some(bed) = Bed::mounted("") else { return };
+    bed.unmount();
+    let (code, said) = fails(&mut bed.mounting("arena=1T"));
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("arena=1.00T is more than the"), "{said}");
+    assert!(!bed.is_mounted());
+    bed.check();
 }
 
 #[test]

@@ -5,8 +5,9 @@ use super::*;
 #[test]
 fn the_machine_says_what_is_available() {
     let table = "MemTotal:       24536080 kB\nMemFree:          100 kB\nMemAvailable:       2048 kB\n";
-    assert_eq!(of_machine(table), Some(2 << 20));
-    assert_eq!(of_machine("MemTotal: 1 kB\n"), None);
+    assert_eq!(of_machine(table, "MemAvailable:"), Some(2 << 20));
+    assert_eq!(of_machine(table, "MemTotal:"), Some(24536080 << 10));
+    assert_eq!(of_machine("MemTotal: 1 kB\n", "MemAvailable:"), None);
 }
 
 #[test]
@@ -19,7 +20,7 @@ fn the_narrowest_group_decides() {
             fs::write(folder.join(name), text).expect("a file");
         }
     };
-    let of = |group| of_groups(&VERSIONS[0], root.path(), Path::new(group));
+    let of = |group| of_groups(&VERSIONS[0], root.path(), Path::new(group), of_group);
     assert_eq!(of("a/b"), None);
     make(
         "a",
@@ -50,6 +51,8 @@ fn the_narrowest_group_decides() {
         ],
     );
     assert_eq!(of("a/b"), Some(100));
+    let most = of_groups(&VERSIONS[0], root.path(), Path::new("a/b"), limit_of);
+    assert_eq!(most, Some(5000));
     make(
         "a/b",
         [
@@ -75,7 +78,10 @@ fn groups_of_the_first_version_are_asked_too() {
     for (name, text) in files {
         fs::write(root.path().join(name), text).expect("a file");
     }
-    assert_eq!(of_groups(&VERSIONS[1], root.path(), Path::new("gone")), Some(1500));
+    assert_eq!(
+        of_groups(&VERSIONS[1], root.path(), Path::new("gone"), of_group),
+        Some(1500)
+    );
     let table = "9:name=systemd:/\n4:hugetlb,memory:/a/b\n1:cpu:/c\n0::/d\n";
     let groups = VERSIONS.map(|version| table.lines().find_map(version.is_of));
     assert_eq!(groups, [Some("d"), Some("a/b")]);

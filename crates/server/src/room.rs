@@ -1,4 +1,4 @@
-//! Whether there is memory for what a server is about to need more of, before its mount relies on it.
+//! How much memory there is for a server: what it may still have, and what it can have at most.
 
 use std::fs;
 use std::path::Path;
@@ -38,32 +38,51 @@ const VERSIONS: [Version; 2] = [
 /// Memory that process `pid` may still have, bytes: what the machine has, and what the groups that it is in leave (cgroup v2,
 /// or v1 where it is mounted at its usual place). `None`: nobody says.
 pub fn of_process(pid: u32) -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(of_machine);
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let left = VERSIONS.iter().filter_map(|version| {
-        let group = groups.lines().find_map(version.is_of)?;
-        of_groups(version, Path::new(version.root), Path::new(group))
-    });
-    left.chain(machine).min()
+    narrowest(&pid.to_string(), "MemAvailable:", of_group)
 }
 
-/// `MemAvailable` of /proc/meminfo, bytes.
-fn of_machine(table: &str) -> Option<u64> {
-    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// Memory that this process can have at most, bytes: what the machine is made with, and the limits of the groups that it is in.
+pub fn most() -> Option<u64> {
+    narrowest("self", "MemTotal:", limit_of)
+}
+
+/// What a folder of a group tells.
+type OfGroup = fn(&Version, &Path) -> Option<u64>;
+
+fn narrowest(process: &str, line: &str, of_group: OfGroup) -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok();
+    let machine = machine.as_deref().and_then(|table| of_machine(table, line));
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    let said = VERSIONS.iter().filter_map(|version| {
+        let group = groups.lines().find_map(version.is_of)?;
+        of_groups(version, Path::new(version.root), Path::new(group), of_group)
+    });
+    said.chain(machine).min()
+}
+
+/// A line of /proc/meminfo, bytes.
+fn of_machine(table: &str, line: &str) -> Option<u64> {
+    let line = table.lines().find_map(|found| found.strip_prefix(line))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     Some(kib << 10)
 }
 
-/// What the group, and each that it is in, leaves of its limit; page cache counts as free.
-fn of_groups(version: &Version, root: &Path, group: &Path) -> Option<u64> {
+/// The least that the group, and those that it is in, tell.
+fn of_groups(version: &Version, root: &Path, group: &Path, of_group: OfGroup) -> Option<u64> {
     let folders = group.ancestors().map(|group| root.join(group));
     folders.filter_map(|folder| of_group(version, &folder)).min()
 }
 
+/// The root has no limit, and "max" is none; in v1 none is more than any machine has.
+fn limit_of(version: &Version, folder: &Path) -> Option<u64> {
+    let limit = fs::read_to_string(folder.join(version.limit)).ok()?;
+    limit.trim().parse().ok()
+}
+
+/// What the group leaves of its limit; page cache counts as free.
 fn of_group(version: &Version, folder: &Path) -> Option<u64> {
     let read = |name| fs::read_to_string(folder.join(name)).ok();
-    // The root has no limit, and "max" is none; in v1 none is more than any machine has.
-    let limit: u64 = read(version.limit)?.trim().parse().ok()?;
+    let limit = limit_of(version, folder)?;
     let used: u64 = read(version.used)?.trim().parse().ok()?;
     let stat = read("memory.stat").unwrap_or_default();
     let cache = version.cache.map(|name| {
