@@ -173,6 +173,7 @@ fn seal_both(shown: usize, window: Hidden, len: usize) {
     if window != Hidden::NONE {
         sys::mseal(window.address(), len);
     }
+    sys::clear_registers();
 }
 
 impl Drop for Region {
