@@ -346,7 +346,7 @@ pub const STAGES: &[Stage] = &[
         .beside(),
     stage("bench", 15, &["cargo", "xtask", "bench", "smoke"]),
     stage("keeper", 10, suite!("keeper")),
-    stage("keeper_controls", 10, suite!("keeper_controls")).long(),
+    stage("keeper_controls", 30, suite!("keeper_controls")).long(),
     stage("pkey", 5, suite!("pkey")).needs("a guest of QEMU").long(),
     stage("deb", 10, suite!("deb")).needs("an archive of Debian").long(),
     stage("systemd", 10, suite!("systemd"))

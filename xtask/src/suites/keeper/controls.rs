@@ -7,8 +7,8 @@ use super::killer::Killer;
 use crate::suites::pool::Pool;
 use crate::suites::{Bench, build};
 
-/// Kills until which it must be noticed.
-const KILLS: usize = 80;
+/// Kills until which it must be noticed: few of them fall between an operation and its answer.
+const KILLS: usize = 400;
 /// Kills without anything forgotten.
 const KILLS_OF_NONE: usize = 10;
 
