@@ -200,9 +200,10 @@ fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// Errors: an arena of so many bytes is more than this process can ever have, as far as anybody says (S-16.32).
+/// Errors: an arena of so many bytes, which somebody asked for, is more than this process can ever have, as far as anybody says (S-16.32).
 fn fits_in_memory(arena: u64, most: Option<u64>) -> Result<(), Failure> {
-    match most.filter(|most| *most < arena) {
+    let is_asked_for = arena > MountOptions::default().arena;
+    match most.filter(|most| is_asked_for && *most < arena) {
         Some(most) => Err(Failure::Usage(format!(
             "arena={} is more than the {} of memory that there are: it must fit in memory, with what else is there",
             Size(arena),
@@ -237,3 +238,6 @@ fn place(pool: &Path, dir: &Path) -> Result<(PathBuf, bool), Failure> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;
