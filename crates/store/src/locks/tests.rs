@@ -28,7 +28,7 @@ const FREE_OF_ZONE: usize = 4;
 const ROUNDS: u64 = 20;
 /// Of how many locks that could be taken a thread gives its turn away at one; a search goes through them.
 const STAYS: [u64; 5] = [3, 10, 30, 100, 300];
-/// Orders that are searched if KEEPFS_ORDERS does not say how many; within so many each broken rule is found.
+/// Orders that are searched if no others are asked for; within so many each broken rule is found.
 const ORDERS: u64 = 800;
 const FOUND_WITHIN: u64 = 4000;
 
@@ -240,15 +240,18 @@ fn order(seed: u64, broken: Option<Rule>) -> Order {
 
 #[test]
 fn no_order_of_turns_gives_a_page_to_two() {
-    let orders = std::env::var("KEEPFS_ORDERS")
-        .ok()
-        .and_then(|orders| orders.parse().ok());
-    for seed in 0..orders.unwrap_or(ORDERS) {
+    for seed in 0..orders(ORDERS) {
         let order = order(seed, None);
         if let Err(why) = World::search(order) {
             panic!("{order:?}: {why}");
         }
     }
+}
+
+/// How many orders a search goes through: KEEPFS_ORDERS where it is set, else `all`.
+fn orders(all: u64) -> u64 {
+    let asked = std::env::var("KEEPFS_ORDERS").ok();
+    asked.and_then(|orders| orders.parse().ok()).unwrap_or(all)
 }
 
 fn found(rule: Rule) {
