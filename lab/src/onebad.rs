@@ -579,6 +579,7 @@ fn what(report: &Report) -> &'static str {
         () if is(|f| matches!(f, Finding::DataBad { .. })) => "data",
         () if is(|f| matches!(f, Finding::MetaCopy { .. })) => "copy of metadata",
         () if is(|f| matches!(f, Finding::SuperblockCopy { .. })) => "copy of the superblock",
+        () if is(|f| matches!(f, Finding::SuperblockFlipped { .. })) => "superblock, a bit flipped",
         () => "nothing that is used",
     }
 }

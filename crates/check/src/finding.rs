@@ -111,6 +111,8 @@ findings! {
         "superblock slot {slot} (page {page}), meant for another generation, holds other bytes: usual in a young pool or after a crash";
     SuperblockOlder { slot: usize, page: u64 } = "superblock-older", Warning,
         "superblock slot {slot} (page {page}) does not hold the superblock before the newest one, although the pool was closed: the page was damaged since; the next mounts write it anew";
+    SuperblockFlipped { slot: usize, page: u64, byte: usize } = "superblock-flipped", Warning,
+        "superblock slot {slot} (page {page}) has a wrong bit, in byte {byte}: its checksum tells which, nothing is lost, and the next mount for writing leaves all slots whole";
     SuperblockLost { sequence: u64, base: u64 } = "superblock-lost", Error,
         "log page {sequence} builds on superblock generation {base}, newer than any slot: the newest superblock was lost";
     SuperblockBeside { generation: u64 } = "superblock-beside", Warning,

@@ -230,6 +230,7 @@ fn is_mended(finding: &Finding) -> bool {
         Finding::MetaLost { .. }
             | Finding::MetaCopy { .. }
             | Finding::SuperblockCopy { .. }
+            | Finding::SuperblockFlipped { .. }
             | Finding::SuperblockBeside { .. }
             | Finding::SuperblockNewer { .. }
     )
@@ -428,6 +429,11 @@ impl<'i> Mender<'i> {
                 Finding::SuperblockCopy { slot, page } => {
                     self.act(format!(
                         "superblock slot {slot} (page {page}) is bad: both are written anew"
+                    ));
+                }
+                Finding::SuperblockFlipped { slot, page, .. } => {
+                    self.act(format!(
+                        "superblock slot {slot} (page {page}) has a wrong bit: it is written anew"
                     ));
                 }
                 Finding::MetaCopy { id, page } => {

@@ -1,14 +1,15 @@
 //! Which superblock holds, and whether the other slots are as they must be (SPEC section 2).
 
+mod flipped;
 mod searched;
 
 use crate::finding::Finding;
 use crate::report::Sink;
-use crate::{Image, Page, is_zero};
-use keepfs_codes::crc64;
+use crate::{Image, is_zero};
+use flipped::Sealed;
 use keepfs_format::superblock::{
-    CLEAN, CRC_OFFSET, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN,
-    RO_COMPAT_KNOWN, RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
+    CLEAN, INCOMPAT_HISTORY, INCOMPAT_KNOWN, INCOMPAT_PROTECT, MAGIC, OPEN, PAGES_MAX, PAGES_MIN, RO_COMPAT_KNOWN,
+    RO_COMPAT_MMP, SLOTS, Superblock, VERSION, slot_page, slots_of,
 };
 use keepfs_format::{FromBytes, IntoBytes, PAGE, history, map};
 
@@ -33,10 +34,32 @@ struct Slot {
     slot: usize,
     page: u64,
     content: Content,
-    is_placed: bool,
+    /// What stands there with a right CRC.
+    sealed: Option<Box<Sealed>>,
 }
 
 impl Slot {
+    fn of_none(slot: usize, page: u64) -> Slot {
+        Slot {
+            slot,
+            page,
+            content: Content::None,
+            sealed: None,
+        }
+    }
+
+    /// The byte with the bit that is wrong, if there is one (S-2.27).
+    fn wrong_byte(&self) -> Option<usize> {
+        self.sealed.as_deref().and_then(|(_, byte)| *byte)
+    }
+
+    /// Whether something with a right CRC stands there that says itself that `pages` place the slots; where those of another version
+    /// lie nobody knows here.
+    fn is_placed(&self, pages: u64) -> bool {
+        let is_by = |sb: &Superblock| sb.version.get() != VERSION || sb.slots_by() == pages;
+        self.sealed.as_deref().is_some_and(|(sb, _)| is_by(sb))
+    }
+
     fn valid(&self) -> Option<&Superblock> {
         match &self.content {
             Content::Valid(sb) => Some(sb),
@@ -92,7 +115,7 @@ fn read_slots(image: &dyn Image) -> Vec<Slot> {
     let mut found = Vec::new();
     for pages in numbers(image) {
         let slots = read_all(image, pages);
-        if slots.iter().any(|slot| slot.is_placed) {
+        if slots.iter().any(|slot| slot.is_placed(pages)) {
             return slots;
         }
         if found.is_empty() {
@@ -126,10 +149,10 @@ impl First {
     fn of(image: &dyn Image) -> Option<First> {
         let mut bytes = [0; PAGE];
         image.read(0, &mut bytes).ok()?;
-        let sb = Superblock::read_from_bytes(&bytes).ok()?;
-        let is_whole = crc64::full(&bytes[..CRC_OFFSET]) == sb.crc.get();
-        let wrong: u32 = (0..6).map(|at| (sb.magic[at] ^ MAGIC[at]).count_ones()).sum();
-        (wrong <= 1).then_some(First { sb, is_whole })
+        let sealed = flipped::sealed(&bytes).map(|(sb, _)| sb);
+        let is_whole = sealed.is_some();
+        let sb = sealed.or_else(|| Superblock::read_from_bytes(&bytes).ok())?;
+        (flipped::unlike(&bytes) <= 1).then_some(First { sb, is_whole })
     }
 
     fn slots_by(&self) -> u64 {
@@ -151,9 +174,8 @@ impl First {
 
 /// The four slots of a pool that was made with so many pages.
 fn read_all(image: &dyn Image, pages: u64) -> Vec<Slot> {
-    (0..SLOTS)
-        .map(|slot| read_slot(image, image.pages(), slot, pages))
-        .collect()
+    let slots = (0..SLOTS).map(|slot| read_slot(image, image.pages(), slot, pages));
+    flipped::without_doubtful(slots.collect())
 }
 
 /// Whether a mount finds the slots (S-2.25).
@@ -164,49 +186,34 @@ pub(crate) fn tells_slots(image: &dyn Image, sb: &Superblock) -> bool {
 fn read_slot(image: &dyn Image, device: u64, slot: usize, pages: u64) -> Slot {
     let page = slot_page(slot, pages);
     let mut bytes = [0; PAGE];
-    let content = match image.read(page, &mut bytes) {
-        Ok(()) if is_zero(&bytes) => Content::Empty,
-        Ok(()) => parse(&bytes, slot, page, device),
-        Err(_) => Content::None,
-    };
-    let is_placed = is_placed(&bytes, &content, pages);
-    Slot {
-        slot,
-        page,
-        content,
-        is_placed,
+    let is_read = image.read(page, &mut bytes).is_ok();
+    match flipped::sealed(&bytes).filter(|_| is_read) {
+        Some(sealed) => Slot {
+            slot,
+            page,
+            content: parse(&sealed.0, slot, page, device),
+            sealed: Some(Box::new(sealed)),
+        },
+        None if is_read && is_zero(&bytes) => Slot {
+            content: Content::Empty,
+            ..Slot::of_none(slot, page)
+        },
+        None => Slot::of_none(slot, page),
     }
 }
 
-/// Whether something with a right CRC stands there that says itself that `pages` place the slots; where those of another version lie
-/// nobody knows here.
-fn is_placed(bytes: &Page, content: &Content, pages: u64) -> bool {
-    let told = match content {
-        Content::Empty | Content::None => return false,
-        Content::Valid(sb) => Ok(**sb),
-        Content::Broken(_) | Content::Cut(_) => Superblock::read_from_bytes(bytes),
-    };
-    told.is_ok_and(|sb| sb.version.get() != VERSION || sb.slots_by() == pages)
-}
-
-fn parse(bytes: &Page, slot: usize, page: u64, device: u64) -> Content {
-    let Ok(sb) = Superblock::read_from_bytes(bytes) else {
-        return Content::None;
-    };
-    if sb.magic[..6] != MAGIC[..6] || crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
-        return Content::None;
-    }
+fn parse(sb: &Superblock, slot: usize, page: u64, device: u64) -> Content {
     let pages = sb.pages.get();
     if pages > device && pages <= PAGES_MAX && sb.version.get() == VERSION {
         return Content::Cut(pages);
     }
-    if let Some(field) = broken(&sb) {
+    if let Some(field) = broken(sb) {
         return Content::Broken(field);
     }
     if sb.slot_page(slot) != page || !slots_of(sb.generation.get()).contains(&slot) {
         return Content::Broken("generation (it belongs to other slots)");
     }
-    Content::Valid(Box::new(sb))
+    Content::Valid(Box::new(*sb))
 }
 
 /// The first field that breaks the superblock's own rules (S-1.1, S-1.3, S-2.2).
@@ -317,6 +324,15 @@ pub(crate) fn is_other_lost(image: &dyn Image, newest: &Superblock) -> bool {
     was_written && others.all(|slot| slot.valid().is_none())
 }
 
+/// The slots of a superblock that do not hold it, bit by bit.
+pub(crate) fn lacking_slots(image: &dyn Image, sb: &Superblock) -> Vec<usize> {
+    let own = slots_of(sb.generation.get());
+    let slots = read_all(image, sb.slots_by()).into_iter();
+    let lacks = |slot: &Slot| slot.wrong_byte().is_some() || slot.valid() != Some(sb);
+    let lacking = slots.filter(|slot| own.contains(&slot.slot) && lacks(slot));
+    lacking.map(|slot| slot.slot).collect()
+}
+
 /// Findings about the slots beside the newest superblock.
 fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
     let generation = newest.generation.get();
@@ -340,6 +356,13 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
         let held = slot.valid().is_some_and(|sb| sb.generation.get() == generation);
         if matches!(slot.content, Content::Broken(_) | Content::Cut(_)) {
             continue;
+        }
+        if let Some(byte) = slot.wrong_byte() {
+            sink.push(Finding::SuperblockFlipped {
+                slot: number,
+                page,
+                byte,
+            });
         }
         if own.contains(&number) && !held {
             sink.push(Finding::SuperblockCopy { slot: number, page });

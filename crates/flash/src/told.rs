@@ -3,6 +3,7 @@
 use crate::home::Flash;
 use crate::log::{Cut, Mend, Mended};
 use keepfs_frames::Frames;
+use keepfs_pool::Flipped;
 use keepfs_pool::events::{Done, Place, Seen, Told};
 
 /// Mended pages of the log that are told one by one; of a device that is dying there may be many.
@@ -36,6 +37,24 @@ impl Flash {
             )
         });
         tracing::warn!("{said}");
+    }
+
+    /// Slots of superblocks have a wrong bit each, which was undone (S-2.27).
+    pub fn tell_flipped(&self, frames: &Frames, flipped: &[Flipped]) {
+        for Flipped { slot, page, bit } in flipped {
+            frames.ground.events.tell_of(&Told {
+                place: Place::Superblock {
+                    slot: *slot,
+                    page: *page,
+                },
+                seen: &Seen::Flips(vec![*bit]),
+                done: Done::Repaired,
+                owner: 0,
+                inodes: &[],
+                window_ms: None,
+                more: "its checksum tells which bit is wrong: nothing is lost".into(),
+            });
+        }
     }
 
     /// Pages of the log were bad, and were mended (S-9.11, S-9.24).

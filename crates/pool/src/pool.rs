@@ -7,7 +7,8 @@ pub mod protect;
 mod settings;
 
 pub use choose::{
-    COUNT_MAX, LOG_PAGES, choose, is_other_lost, may_count, may_write, superblock_bytes, superblocks, whole_superblocks,
+    COUNT_MAX, Flipped, LOG_PAGES, choose, flipped, is_other_lost, may_count, may_write, superblock_bytes, superblocks,
+    whole_superblocks,
 };
 pub use entry::entry_damage;
 pub use protect::PROTECT_DEFAULT;

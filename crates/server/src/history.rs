@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Names of places by their number (S-18.5).
-const PLACES: [&str; 10] = [
+const PLACES: [&str; 11] = [
     "memory",
     "device",
     "data",
@@ -36,6 +36,7 @@ const PLACES: [&str; 10] = [
     "staged",
     "undo",
     "repair",
+    "superblock",
 ];
 /// Names of verdicts by their number (S-18.5).
 const VERDICTS: [&str; 11] = [
@@ -75,6 +76,8 @@ pub const BESIDE: [u8; 4] = [REDO, 7, 8, 9];
 pub const REDO: u8 = 4;
 /// The place of the log.
 pub const LOG: u8 = 6;
+/// The place of superblocks.
+pub const SUPERBLOCK: u8 = 11;
 /// The other place of what stands twice was taken.
 pub const OTHER_COPY: u8 = 5;
 /// What was dropped, and is made anew.

@@ -307,6 +307,8 @@ struct Told {
     dropped: u64,
     /// Of memory that holds no metablocks.
     beside: u64,
+    /// Slots of superblocks on the device that had a wrong bit, one bit each.
+    superblocks: u64,
 }
 
 impl Told {
@@ -320,6 +322,8 @@ impl Told {
             if event.place == history::MEMORY {
                 told.mended += u64::from(mended);
                 told.dropped += u64::from(dropped);
+            } else if event.place == history::SUPERBLOCK {
+                told.superblocks |= u64::from(mended) << (event.at % 64);
             } else if history::BESIDE.contains(&event.place) {
                 told.beside += u64::from(mended || dropped || event.done == history::OTHER_COPY);
             }
@@ -398,6 +402,14 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
                 mended.page
             ),
             "a page of the log was bad; nothing is lost",
+            "see to the device (dmesg, smartctl)",
+        );
+    }
+    if told.superblocks > 0 {
+        let superblocks = counted(told.superblocks.count_ones().into(), "superblock");
+        status.degraded(
+            format!("{superblocks} on the device had a wrong bit, which was undone"),
+            "a superblock was damaged; nothing is lost",
             "see to the device (dmesg, smartctl)",
         );
     }

@@ -62,6 +62,7 @@ pub fn open_owing(
         durable: sb.durable.get(),
         is_other_lost: keepfs_pool::is_other_lost(&*device, &sb),
     };
+    let flipped = keepfs_pool::flipped(&*device);
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
     // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.14).
     scan.head.group = scan.head.group.max(scan.durable.max(before.durable) + 1);
@@ -119,6 +120,7 @@ pub fn open_owing(
     if let Some(cut) = scan.cut {
         flash.tell_cut(&store.frames, &cut, logged);
     }
+    flash.tell_flipped(&store.frames, &flipped);
     flash.tell_mended(&store.frames, scan.mended);
     flash.start_space(&store, &sb)?;
     if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {

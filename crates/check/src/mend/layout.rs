@@ -10,7 +10,7 @@ use crate::plog::page_crc;
 use crate::pool::Load;
 use crate::report::Sink;
 use crate::space::fixed_pages;
-use crate::superblock::{is_other_lost, tells_slots};
+use crate::superblock::{is_other_lost, lacking_slots, tells_slots};
 use keepfs_codes::crc64;
 use keepfs_format::bitmap::BITS;
 use keepfs_format::map::{CHUNKS, Chunk, DEAD, FANOUT, LIVE, MapEntry, chunk_offset, entry_offset};
@@ -280,7 +280,25 @@ fn attempt(
             });
         }
     }
+    put_old(mender, &mut writes);
     Ok(Some(writes))
+}
+
+/// Behind the new superblock the one before it is written to those of its slots that do not hold it, or have a wrong bit (S-21.18).
+fn put_old(mender: &mut Mender<'_>, writes: &mut Vec<Write>) {
+    let (image, old) = (mender.pool().image, sealed(*mender.pool().sb));
+    for slot in lacking_slots(image, &old) {
+        let page = old.slot_page(slot);
+        if writes.iter().all(|write| write.page != page) {
+            let mut bytes = Box::new([0; PAGE]);
+            bytes.copy_from_slice(old.as_bytes());
+            writes.push(Write {
+                page,
+                bytes,
+                is_superblock: true,
+            });
+        }
+    }
 }
 
 /// With its CRC.

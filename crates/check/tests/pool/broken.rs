@@ -44,12 +44,12 @@ fn superblocks() {
     raw("none", |b| b.bytes.fill(0), &[Finding::NoSuperblock {}]);
     raw(
         "copy",
-        |b| b.page(768)[700] ^= 1,
+        |b| b.page(768)[700] ^= 3,
         &[Finding::SuperblockCopy { slot: 3, page: 768 }],
     );
     raw(
         "deciding slot",
-        |b| b.page(256)[700] ^= 1,
+        |b| b.page(256)[700] ^= 3,
         &[Finding::SuperblockCopy { slot: 1, page: 256 }],
     );
     raw(
@@ -1150,7 +1150,7 @@ fn refill(b: &mut Builder, entries: &[crate::builder::Entry<'_>]) {
     crate::builder::fill_leaf(b.at(LEAF_DIR), entries);
 }
 
-/// S-2.26: a bit of page 0 that is wrong, in either number of pages too, is a bad copy of a superblock and nothing else, whether the
+/// S-2.26, S-2.27: a bit of page 0 that is wrong, in either number of pages too, is told and costs nothing, whether the
 /// pool has its whole device or less.
 #[test]
 fn a_wrong_bit_of_page_0() {
@@ -1172,19 +1172,105 @@ fn a_wrong_bit_of_page_0() {
                 let mut bytes = bytes.clone();
                 bytes[byte] ^= 1 << bit;
                 let mut found = walk(&bytes, &DATA).findings;
-                found.retain(|finding| {
-                    use Finding::{SuperblockCopy, SuperblockOld, SuperblockOlder};
-                    !matches!(
-                        finding,
-                        SuperblockCopy { page: 0, .. }
-                            | SuperblockOld { page: 0, .. }
-                            | SuperblockOlder { page: 0, .. }
-                    )
-                });
+                found.retain(|finding| !matches!(finding, Finding::SuperblockFlipped { page: 0, .. }));
                 assert_eq!(found, whole, "bit {bit} of byte {byte}, {more} pages more");
             }
         }
     }
+}
+
+/// S-2.27: a wrong bit in each slot of the superblock in force, or in all, is told and nothing else is, and a repair leaves four whole ones.
+#[test]
+fn a_wrong_bit_of_each_slot() {
+    let built = sample::pool_with_log().build();
+    let bits = (0..8 * 700).step_by(211).chain([8 * 3000, 8 * PAGE - 64, 8 * PAGE - 1]);
+    for (bit, slots) in bits.flat_map(|bit| [&[1, 3][..], &[3], &[0, 2], &[0], &[0, 1, 2, 3]].map(|slots| (bit, slots)))
+    {
+        let mut bytes = built.bytes.clone();
+        let mut expected = Vec::new();
+        for slot in slots {
+            let (page, bit) = (slot * 256, (bit + 1000 * slot) % (8 * PAGE));
+            bytes[page * PAGE + bit / 8] ^= 1 << (bit % 8);
+            expected.push(format!(
+                "superblock slot {slot} (page {page}) has a wrong bit, in byte {}",
+                bit / 8
+            ));
+        }
+        let report = walk(&bytes, &DATA);
+        let found: Vec<String> = report.findings.iter().map(|finding| finding.to_string()).collect();
+        assert!(
+            found.len() == slots.len() && found.iter().zip(&expected).all(|(found, says)| found.starts_with(says)),
+            "{found:?} {expected:?}"
+        );
+        assert!(
+            report
+                .findings
+                .iter()
+                .all(|finding| finding.code() == "superblock-flipped")
+        );
+        assert_eq!(report.generation, built.sb.generation.get());
+        let plan = plan(&bytes.as_slice()).unwrap();
+        for write in &plan.writes {
+            bytes[write.page as usize * PAGE..][..PAGE].copy_from_slice(&write.bytes[..]);
+        }
+        assert_eq!(
+            walk(&bytes, &DATA).findings,
+            [],
+            "bit {bit} of {slots:?}: {:#?}",
+            plan.actions
+        );
+        assert_eq!(keepfs_check::mend::plan(&bytes.as_slice()).unwrap().writes.len(), 0);
+    }
+}
+
+/// S-2.28: of sectors of two superblocks nothing is made; nor where more bits are wrong, nor of two that would differ.
+#[test]
+fn what_is_no_superblock_is_not_made_one() {
+    let built = sample::pool_with_log().build();
+    let mut older = built.sb;
+    older.generation = 1.into();
+    older.seq = 3.into();
+    older.chain = 0x7711.into();
+    older.roots[1..]
+        .iter_mut()
+        .for_each(|root| root.entry.first = 99.into());
+    let torn = |sectors: u32, flips: &[usize]| {
+        let mut torn = Built {
+            bytes: built.bytes.clone(),
+            places: built.places.clone(),
+            sb: built.sb,
+        };
+        [1, 3].into_iter().for_each(|slot| torn.write_slot(slot, &older));
+        let slot = torn.page(256);
+        for at in (0..8).filter(|at| sectors >> at & 1 == 1) {
+            slot[at * 512..][..512].copy_from_slice(&built.bytes[256 * PAGE + at * 512..][..512]);
+        }
+        flips.iter().for_each(|bit| slot[bit / 8] ^= 1 << (bit % 8));
+        walk(&torn.bytes, &DATA).generation
+    };
+    for sectors in 0..256 {
+        // Sectors 2 to 6 of both are zeros.
+        let is_new = sectors & 0x83 == 0x83;
+        assert_eq!(torn(sectors, &[]), if is_new { 3 } else { 2 }, "{sectors:#b}");
+        assert_eq!(torn(sectors, &[3000, 30_000]), 2, "{sectors:#b}");
+        assert_eq!(torn(sectors, &[4000]), if is_new { 3 } else { 2 }, "{sectors:#b}");
+    }
+    let mut other = built.sb;
+    other.seq = 99.into();
+    let differ = |is_flipped: bool| {
+        let mut two = Built {
+            bytes: built.bytes.clone(),
+            places: built.places.clone(),
+            sb: built.sb,
+        };
+        two.write_slot(3, &other);
+        two.page(256)[700] ^= 8;
+        two.page(768)[700] ^= u8::from(is_flipped);
+        walk(&two.bytes, &DATA)
+    };
+    assert_eq!(differ(true).generation, 2);
+    let one = differ(false);
+    assert_eq!(one.findings[0], Finding::SuperblockCopy { slot: 1, page: 256 });
 }
 
 /// S-2.25: a pool that has less than its device is found without page 0, and repair writes that anew; of two the newer one.

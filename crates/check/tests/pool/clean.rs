@@ -151,7 +151,7 @@ fn nested_index() {
 #[test]
 fn json() {
     let mut built = sample::pool().build();
-    built.page(768)[700] ^= 1;
+    built.page(768)[700] ^= 3;
     let json = serde_json::to_value(walk(&built.bytes, &DATA)).unwrap();
     let text = walk(&built.bytes, &DATA).to_string();
     assert!(

@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     ),
     (
         "all superblocks damaged",
-        |p| every_slot(p, |bytes| bytes[300] ^= 1),
+        |p| every_slot(p, |bytes| bytes[300] ^= 3),
         [
             NONE,
             NONE,

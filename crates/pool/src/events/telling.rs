@@ -81,6 +81,13 @@ pub enum Place {
     },
     /// An undo slot.
     Undo(u64),
+    /// A superblock on the device.
+    Superblock {
+        /// Its slot.
+        slot: usize,
+        /// Page of the device.
+        page: u64,
+    },
 }
 
 impl Place {
@@ -96,6 +103,7 @@ impl Place {
             Place::Outside(address) => (7, 0, address, 0),
             Place::Staged { ino, index } => (8, ino, index, 0),
             Place::Undo(slot) => (9, 0, slot, 0),
+            Place::Superblock { slot, page } => (11, 0, slot as u64, page),
         }
     }
 
@@ -263,6 +271,7 @@ impl core::fmt::Display for Where {
             Place::Outside(address) => write!(f, "memory at {address:#x}"),
             Place::Staged { ino, index } => write!(f, "page {index} of inode {ino}, staged in memory"),
             Place::Undo(slot) => write!(f, "undo slot {slot} in memory"),
+            Place::Superblock { slot, page } => write!(f, "superblock slot {slot} (page {page} of the device)"),
         }
     }
 }

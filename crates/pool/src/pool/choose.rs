@@ -1,8 +1,13 @@
 //! Choosing the superblock that a pool is opened with (S-2.1, S-2.3): only the newest one will do, and nothing that a
 //! slot holds is believed before it was checked (promise C-8).
 
+mod flipped;
+
+pub use flipped::{Flipped, flipped};
+
 use super::{history, protect};
 use crate::error::Error;
+use flipped::Whole;
 use keepfs_codes::crc64;
 use keepfs_format::map::{CHUNK_PAGES_MAX, HEIGHT_MAX};
 use keepfs_format::mmp::page_of;
@@ -44,13 +49,22 @@ struct Slot {
     number: usize,
     page: u64,
     content: Content,
-    /// Whether something with a right checksum stands there that itself says that the slots lie so.
-    is_placed: bool,
+    /// What has a right checksum.
+    whole: Option<Box<Whole>>,
+}
+
+impl Slot {
+    /// Whether what stands there says itself that a pool of so many pages has its slots so. Where another version has its slots nobody
+    /// knows here.
+    fn is_placed_by(&self, pages: u64) -> bool {
+        let is_by = |sb: &Superblock| sb.version.get() != VERSION || sb.slots_by() == pages;
+        self.whole.as_ref().is_some_and(|whole| is_by(&whole.sb))
+    }
 }
 
 /// The newest superblock (S-2.3). Errors: there is none, or it must not be used.
 pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
-    let slots = read_slots(device);
+    let (slots, is_placed) = placed_slots(device);
     let newest = slots.iter().filter_map(|slot| match &slot.content {
         Content::Valid(sb) => Some((slot, &**sb)),
         _ => None,
@@ -66,9 +80,7 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
         (Some((_, sb)), Some((generation, slot, why))) if generation > sb.generation.get() => {
             Err(Error::BadPool(place(slot, why)))
         }
-        (None, Some((_, slot, why))) if slots.iter().any(|slot| slot.is_placed) => {
-            Err(Error::BadPool(place(slot, why)))
-        }
+        (None, Some((_, slot, why))) if is_placed => Err(Error::BadPool(place(slot, why))),
         (None, Some((_, slot, _))) => Err(Error::BadPool(format!(
             "page {} holds a superblock of a pool of another size, whose page 0 is damaged, so that its superblocks are not \
              found; `keepfs check --repair` looks for them",
@@ -190,17 +202,28 @@ fn nothing(device: &dyn Device, slots: &[Slot]) -> String {
 
 /// The four slots, where a number of pages puts them by which a superblock stands in its place (S-2.26).
 fn read_slots(device: &dyn Device) -> Vec<Slot> {
-    let read = |pages: u64| {
-        let slots = (0..SLOTS).map(|slot| read_slot(device, slot, pages));
-        slots.collect::<Vec<Slot>>()
-    };
-    let is_placed = |slots: &Vec<Slot>| slots.iter().any(|slot| slot.is_placed);
-    let mut places = places(device).map(read);
-    let first = places.next().unwrap_or_default();
-    match is_placed(&first) {
-        true => first,
-        false => places.find(is_placed).unwrap_or(first),
+    placed_slots(device).0
+}
+
+/// The same, and whether there is such a number.
+fn placed_slots(device: &dyn Device) -> (Vec<Slot>, bool) {
+    let mut first = None;
+    for pages in places(device) {
+        let slots = slots_by(device, pages);
+        if slots.iter().any(|slot| slot.is_placed_by(pages)) {
+            return (slots, true);
+        }
+        first.get_or_insert(slots);
     }
+    (first.unwrap_or_default(), false)
+}
+
+/// The four slots of a pool that was made with so many pages.
+fn slots_by(device: &dyn Device, pages: u64) -> Vec<Slot> {
+    let slots = (0..SLOTS).map(|slot| read_slot(device, slot, pages));
+    let mut slots: Vec<Slot> = slots.collect();
+    flipped::drop_denied(&mut slots);
+    slots
 }
 
 /// The numbers of pages that may place the slots: the one that page 0 tells, the device's, and if page 0 is damaged those that it
@@ -225,7 +248,7 @@ fn places(device: &dyn Device) -> impl Iterator<Item = u64> {
 
 /// The pages on which valid superblocks of a pool stand that has, or had, the whole device.
 pub fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
-    let slots = (0..SLOTS).map(|slot| read_slot(device, slot, device.pages()));
+    let slots = slots_by(device, device.pages()).into_iter();
     let is_one = |slot: &Slot| matches!(slot.content, Content::Valid(_));
     slots.filter(is_one).map(|slot| slot.page).collect()
 }
@@ -235,59 +258,47 @@ pub fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
 fn first_page(device: &dyn Device) -> Option<(Superblock, bool)> {
     let mut bytes = [0; PAGE];
     device.read(PageNo(0), &mut bytes).ok()?;
-    let sb = Superblock::read_from_bytes(&bytes).ok()?;
-    let is_whole = crc64::full(&bytes[..CRC_OFFSET]) == sb.crc.get();
-    let turned = sb.magic[..6]
-        .iter()
-        .zip(MAGIC)
-        .map(|(found, right)| (found ^ right).count_ones());
-    (turned.sum::<u32>() <= 1).then_some((sb, is_whole))
+    if !flipped::begins(&bytes) {
+        return None;
+    }
+    match Whole::of(&bytes) {
+        Some(whole) => Some((whole.sb, true)),
+        None => Superblock::read_from_bytes(&bytes).ok().map(|sb| (sb, false)),
+    }
 }
 
 fn read_slot(device: &dyn Device, number: usize, pages: u64) -> Slot {
     let page = slot_page(number, pages);
     let mut bytes = [0; PAGE];
-    let content = if page >= device.pages() {
-        Content::None
+    let (content, whole) = if page >= device.pages() {
+        (Content::None, None)
     } else {
         match device.read(PageNo(page), &mut bytes) {
-            Ok(()) => judge(&bytes, number, page, device.pages()),
-            Err(e) => Content::Unreadable(e.to_string()),
-        }
-    };
-    let is_placed = match content {
-        Content::None | Content::Damaged | Content::Unreadable(_) => false,
-        // Where another version has its slots nobody knows here.
-        Content::Valid(_) | Content::Refused { .. } => {
-            Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.version.get() != VERSION || sb.slots_by() == pages)
+            Ok(()) if !flipped::begins(&bytes) => (Content::None, None),
+            Ok(()) => match Whole::of(&bytes) {
+                Some(whole) => (judge(&whole.sb, number, page, device.pages()), Some(Box::new(whole))),
+                None => (Content::Damaged, None),
+            },
+            Err(e) => (Content::Unreadable(e.to_string()), None),
         }
     };
     Slot {
         number,
         page,
         content,
-        is_placed,
+        whole,
     }
 }
 
-/// What the bytes of a slot are worth. The places of magic, version, generation and checksum are those of every
+/// What a superblock with a right checksum is worth. The places of magic, version, generation and checksum are those of every
 /// version (S-2.3).
-fn judge(bytes: &[u8; PAGE], slot: usize, page: u64, device_pages: u64) -> Content {
-    let Ok(sb) = Superblock::read_from_bytes(bytes) else {
-        return Content::None;
-    };
-    if sb.magic[..6] != MAGIC[..6] {
-        return Content::None;
-    }
-    if crc64::full(&bytes[..CRC_OFFSET]) != sb.crc.get() {
-        return Content::Damaged;
-    }
-    match refuse(&sb, slot, page, device_pages) {
+fn judge(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Content {
+    match refuse(sb, slot, page, device_pages) {
         Some(why) => Content::Refused {
             generation: sb.generation.get(),
             why,
         },
-        None => Content::Valid(Box::new(sb)),
+        None => Content::Valid(Box::new(*sb)),
     }
 }
 

@@ -7,6 +7,7 @@ use super::*;
 use crate::{Equations, FormatOptions, Meaning, Ref, Source};
 use keepfs_format::Kind;
 use keepfs_media::ram::RamDevice;
+use keepfs_media::{Class, PageNo};
 use keepfs_testkit::sim::{Faults, Operation, SimDevice, When};
 use keepfs_vault::restart::Finding;
 
@@ -67,6 +68,29 @@ fn a_scribbled_frame_is_evidence_only() {
     };
     assert_eq!(resumed.findings, [Evidence::Frame(damage)]);
     assert_eq!(resumed.lost, 0);
+}
+
+/// S-2.27: a server takes over a pool of which each slot of the superblock in force has got a wrong bit.
+#[test]
+fn a_wrong_bit_in_each_superblock_costs_nothing() {
+    for bit in [850, 2100, 4096 * 8 - 3] {
+        let (device, store, r) = pool();
+        store.sync().expect("sync");
+        let remains = store.remains().expect("it lasts");
+        drop(store);
+        for slot in 0..4 {
+            let (place, mut page) = (PageNo(slot * 1024), [0; 4096]);
+            device.read(place, &mut page).expect("read");
+            if page != [0; 4096] {
+                page[bit / 8] ^= 1 << (bit % 8);
+                device.write(place, &page, Class::Superblock).expect("write");
+            }
+        }
+        let (store, resumed) = resume(&device, remains);
+        assert_eq!((content(&store, r), resumed.lost), (*b"not synced", 0), "bit {bit}");
+        let is_told = |event: &keepfs_format::history::Event| (event.place, event.verdict, event.done) == (11, 1, 1);
+        assert!(store.history().events(0).iter().any(is_told), "bit {bit}");
+    }
 }
 
 /// S-13.2: a stray write over one of the places of the layout's word is told, and the arena is looked at; over both it is not, and

@@ -1,9 +1,9 @@
 //! Both slots of the newest superblock are lost behind a crash (S-9.12, S-9.20): the pool is refused for writing, read-only it is as
-//! before, and with the cut it goes on, over openings and crashes.
+//! before, and with the cut it goes on, over openings and crashes. With a wrong bit in each nothing is lost (S-2.27).
 
 use crate::opened::open;
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
-use keepfs_format::superblock::Superblock;
+use keepfs_format::superblock::{CRC_OFFSET, Superblock};
 use keepfs_format::{FromBytes, Kind, PAGE};
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store};
@@ -46,7 +46,8 @@ fn lose_newest(device: &SimDevice, zeros: bool) {
     for (_, place, mut page) in slots.into_iter().filter(|(generation, ..)| Some(*generation) == newest) {
         match zeros {
             true => page.fill(0),
-            false => page[100] ^= 4,
+            // More than a slot is read without (S-2.27).
+            false => [100, 102].into_iter().for_each(|at| page[at] ^= 4),
         }
         device.write(place, &page, Class::Superblock).expect("write");
     }
@@ -206,6 +207,85 @@ fn a_lost_superblock_is_told_by_any_page() {
             store.kill();
             let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(number(&store, node), 100, "{what}");
+        }
+    }
+}
+
+/// Flips a bit of each slot for which `is_it` says so of its generation and of the newest one; how many these are.
+fn flip(device: &SimDevice, bit: usize, is_it: fn(u64, u64) -> bool) -> usize {
+    let slots = (0..4).map(|i| {
+        let (place, mut page) = (PageNo(i * PAGES / 4), [0; PAGE]);
+        device.read(place, &mut page).expect("read");
+        let sb = Superblock::read_from_bytes(&page[..]).expect("a page");
+        (sb.generation.get(), place, page)
+    });
+    let slots: Vec<_> = slots.collect();
+    let newest = slots.iter().map(|(generation, ..)| *generation).max().expect("a slot");
+    let hit = slots
+        .into_iter()
+        .filter(|(generation, ..)| *generation > 0 && is_it(*generation, newest));
+    let hit = hit.zip(0..).map(|((_, place, mut page), nth)| {
+        let bit = (bit + 4099 * nth) % (8 * PAGE);
+        page[bit / 8] ^= 1 << (bit % 8);
+        device.write(place, &page, Class::Superblock).expect("write");
+    });
+    hit.count()
+}
+
+/// The slots whose checksum is wrong as they stand.
+fn wrong_slots(device: &SimDevice) -> usize {
+    let is_wrong = |i: &u64| {
+        let mut page = [0; PAGE];
+        device.read(PageNo(i * PAGES / 4), &mut page).expect("read");
+        keepfs_codes::crc64::full(&page[..CRC_OFFSET]).to_le_bytes() != page[CRC_OFFSET..]
+    };
+    (0..4).filter(is_wrong).count()
+}
+
+/// What is told of wrong bits in slots: verdict and deed.
+fn told(store: &Store) -> Vec<(u8, u8)> {
+    let events = store.history().events(0).into_iter();
+    let of_slots = events.filter(|event| event.place == 11);
+    of_slots.map(|event| (event.verdict, event.done)).collect()
+}
+
+/// S-2.27: a wrong bit in each slot of the newest superblock, or in all four: what was synced since is there, for reading and writing,
+/// it is told, and the pool has four whole superblocks when it is closed.
+#[test]
+fn a_wrong_bit_in_each_slot_costs_nothing() {
+    let newest: fn(u64, u64) -> bool = |generation, newest| generation == newest;
+    for (nth, bit) in (0..8 * 700)
+        .step_by(461)
+        .chain([8 * 2000, 8 * CRC_OFFSET, 8 * PAGE - 1])
+        .enumerate()
+    {
+        for (lives, checkpoints, hit) in [(1, 0, newest), (1, 1, newest), (0, 2, |_, _| true)] {
+            let what = format!("{lives} lives, {checkpoints} checkpoints, bit {bit}");
+            let (device, node, last) = crashed(lives, checkpoints, nth % 2 == 1);
+            let count = flip(&device, bit, hit);
+            assert!(count >= 2, "{what}");
+            let reader = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(
+                (number(&reader, node), told(&reader)),
+                (last, vec![(1, 1); count]),
+                "{what}"
+            );
+            assert!(
+                reader.log_cut().is_none() && reader.superblocks_lost().is_none(),
+                "{what}"
+            );
+            reader.begin_writing().unwrap_or_else(|e| panic!("{what}: {e}"));
+            reader.kill();
+            drop(reader);
+            let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&store, node), last, "{what}");
+            let before = told(&store);
+            round(&store, node, 100);
+            store.close().expect("closed");
+            drop(store);
+            assert_eq!(wrong_slots(&device), 0, "{what}");
+            let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!((number(&store, node), told(&store)), (100, before), "{what}");
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::pool::{FormatOptions, first_superblock};
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::SimDevice;
 
-const PAGES: u64 = 1024;
+pub const PAGES: u64 = 1024;
 
-fn superblock(generation: u64) -> Superblock {
+pub fn superblock(generation: u64) -> Superblock {
     let options = FormatOptions {
         id: Some(keepfs_format::PoolId([7; 16])),
         name_seed: Some([1, 2]),
@@ -18,12 +18,12 @@ fn superblock(generation: u64) -> Superblock {
     sb
 }
 
-fn put(image: &mut Image, slot: usize, sb: &Superblock) {
+pub fn put(image: &mut Image, slot: usize, sb: &Superblock) {
     image.change(PageNo(slot_page(slot, PAGES)), |page| *page = *superblock_bytes(sb));
 }
 
 /// Generations 5 in slots 1 and 3, 4 in slots 0 and 2.
-fn image(device_pages: u64) -> Image {
+pub fn image(device_pages: u64) -> Image {
     let mut image = Image::new(device_pages);
     for (slot, generation) in [(0, 4), (1, 5), (2, 4), (3, 5)] {
         put(&mut image, slot, &superblock(generation));
@@ -31,12 +31,12 @@ fn image(device_pages: u64) -> Image {
     image
 }
 
-fn chosen(image: &Image) -> Result<u64, String> {
+pub fn chosen(image: &Image) -> Result<u64, String> {
     let chosen = choose(&SimDevice::over(image.clone()));
     chosen.map(|sb| sb.generation.get()).map_err(|e| e.to_string())
 }
 
-fn refused(image: &Image) -> String {
+pub fn refused(image: &Image) -> String {
     chosen(image).expect_err("it is refused")
 }
 
@@ -45,9 +45,9 @@ fn refused(image: &Image) -> String {
 fn the_newest_is_chosen() {
     let mut image = image(PAGES);
     assert_eq!(chosen(&image), Ok(5));
-    image.change(PageNo(256), |page| page[700] ^= 1);
+    image.change(PageNo(256), |page| page[700] ^= 3);
     assert_eq!(chosen(&image), Ok(5));
-    image.change(PageNo(768), |page| page[700] ^= 1);
+    image.change(PageNo(768), |page| page[700] ^= 3);
     assert_eq!(chosen(&image), Ok(4));
 }
 
@@ -185,7 +185,7 @@ fn what_holds_no_pool_is_told() {
         "{said}"
     );
     let mut damaged = image(PAGES);
-    (0..SLOTS).for_each(|slot| damaged.change(PageNo(slot_page(slot, PAGES)), |page| page[900] = 1));
+    (0..SLOTS).for_each(|slot| damaged.change(PageNo(slot_page(slot, PAGES)), |page| page[900] = 3));
     let said = refused(&damaged);
     assert!(
         said.contains("every superblock is damaged") && said.contains("check --repair"),
