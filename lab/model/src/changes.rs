@@ -62,6 +62,7 @@ impl State {
             Kind::Redo,
             Kind::RottenCarried,
             Kind::RottenMeta,
+            Kind::WrongStaged,
         ];
         let may = |f: &u8| self.tree.files[*f as usize].gone == Gone::No || !rules.has(Rule::Fenced);
         for f in (0..FILES as u8).filter(may) {
@@ -83,7 +84,7 @@ impl State {
             if kind == Kind::RottenMeta {
                 out.push(Op::Attr(f));
             }
-            if kind == Kind::Shares && other.page.is_some() && other.page != file.page {
+            if matches!(kind, Kind::Shares | Kind::WrongStaged) && other.page.is_some() && other.page != file.page {
                 out.push(Op::Share(f));
             }
         }

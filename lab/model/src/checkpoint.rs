@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chunks::Place;
-use crate::disk::{Cell, LOST, Super, Write, sum};
+use crate::disk::{ANEW, Cell, LOST, Super, Write, sum};
 use crate::rules::{Rule, Rules};
 use crate::state::{Checkpoint, Lead, State};
 use crate::tree::{FILES, File, Gone, Rec, Tree, compacted};
@@ -93,7 +93,7 @@ impl State {
             unlogged = core::mem::take(&mut self.redo);
             self.young = 0;
             if rules.has(Rule::FullChain) {
-                self.chain ^= 0x5555_0000;
+                self.chain ^= ANEW;
             }
         } else if rules.has(Rule::Moment) {
             let pending = self.cut(rules);

@@ -25,6 +25,8 @@ pub enum Cell {
     Data(Val),
     /// The same, and it cannot be read until it is written.
     Bad(Val),
+    /// The same, and a bit of it is wrong until it is written: its sum tells.
+    Wrong(Val),
     /// The metadata of a checkpoint, without what lies elsewhere.
     Meta(Arc<Tree>),
     /// The metablock of the last file, where it lies by itself.
@@ -83,6 +85,9 @@ pub struct Super {
 
 /// The sum that a map entry tells of a metablock that is lost (S-4.8).
 pub const LOST: u32 = 0x4B45_4550;
+
+/// Makes the chain of a log that begins anew out of the one before (S-10.7).
+pub const ANEW: u32 = 0x5555_0000;
 
 /// The pages of chunks, as bits.
 pub fn bits(chunks: &[Page]) -> u16 {
@@ -153,8 +158,13 @@ impl Disk {
         }
     }
 
-    /// Whether the page has this data, or cannot be read: then it is one file's loss.
+    /// Whether the page has this data, or whoever reads it is told that it is bad: then it is one file's loss.
     pub fn has(&self, page: Page, val: Val) -> bool {
+        self.passes(page, val) || self.pages[page as usize] == Cell::Wrong(val)
+    }
+
+    /// Whether the page has this data as its sum tells, or cannot be read (S-9.3).
+    pub fn passes(&self, page: Page, val: Val) -> bool {
         self.pages[page as usize] == Cell::Data(val) || self.is_bad(page)
     }
 

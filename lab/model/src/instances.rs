@@ -24,6 +24,9 @@ pub enum Kind {
     RottenCarried,
     RottenEnd,
     RottenMeta,
+    Wrong,
+    WrongLog,
+    WrongStaged,
 }
 
 /// One of them.
@@ -41,7 +44,7 @@ pub struct Instance {
     pub tears: bool,
 }
 
-const fn of(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
+const fn of(name: &'static str, kind: Kind, counts: [u8; 11]) -> Instance {
     let [
         ops,
         syncs,
@@ -53,6 +56,7 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
         rotten,
         losses,
         strays,
+        wrong,
     ] = counts;
     let left = Budget {
         ops,
@@ -65,6 +69,7 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
         rotten,
         losses,
         strays,
+        wrong,
     };
     Instance {
         name,
@@ -75,7 +80,7 @@ const fn of(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
     }
 }
 
-const fn long(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
+const fn long(name: &'static str, kind: Kind, counts: [u8; 11]) -> Instance {
     Instance {
         long: true,
         ..of(name, kind, counts)
@@ -83,55 +88,117 @@ const fn long(name: &'static str, kind: Kind, counts: [u8; 10]) -> Instance {
 }
 
 /// Changes, syncs, checkpoints, power cuts, deaths, discards, pages of the log that are not written, pages that become unreadable, staged pages that
-/// are lost, deaths with redo that is damaged.
+/// are lost, deaths with redo that is damaged, pages of data that become wrong.
 pub const INSTANCES: &[Instance] = &[
-    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    of("plain", Kind::Plain, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
     Instance {
         tears: true,
-        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0, 0, 0, 0, 0])
+        ..of("torn pages", Kind::Plain, [3, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0])
     },
-    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0, 0, 0]),
-    of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0, 0, 0]),
-    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0, 0, 0]),
-    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
-    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
-    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0, 0, 0]),
-    of("bad page", Kind::BadPage, [3, 2, 1, 1, 0, 0, 2, 0, 0, 0]),
-    of("bad page, killed", Kind::BadPage, [2, 2, 1, 1, 1, 0, 1, 0, 0, 0]),
-    of("unreadable page", Kind::Rotten, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
-    of("lost page", Kind::Lost, [3, 1, 1, 1, 1, 0, 0, 0, 1, 0]),
-    of("three pages", Kind::Pages, [4, 2, 0, 2, 0, 0, 0, 0, 0, 0]),
-    of("three pages, staged", Kind::PagesStaged, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
-    of("chunks", Kind::Chunks, [3, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
-    of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
-    of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1]),
-    of("bad log at rest", Kind::RottenLog, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
-    of("bad carried group", Kind::RottenCarried, [2, 1, 1, 1, 1, 0, 0, 1, 0, 0]),
-    of("bad end of the log", Kind::RottenEnd, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0]),
-    of("bad metadata", Kind::RottenMeta, [2, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
-    long("bad log, two cuts", Kind::RottenLog, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
-    long("bad end, two cuts", Kind::RottenEnd, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
-    long("bad metadata 3", Kind::RottenMeta, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0]),
-    long("bad metadata, killed", Kind::RottenMeta, [2, 1, 1, 2, 1, 0, 0, 1, 0, 0]),
-    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0]),
-    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
-    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0]),
-    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
-    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0, 0, 0]),
-    long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
-    long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0, 0, 0]),
-    long("unreadable, killed", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1, 0, 0]),
-    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0]),
+    of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]),
+    of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0]),
+    of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
+    of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
+    of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
+    of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0, 0, 0, 0]),
+    of("bad page", Kind::BadPage, [3, 2, 1, 1, 0, 0, 2, 0, 0, 0, 0]),
+    of("bad page, killed", Kind::BadPage, [2, 2, 1, 1, 1, 0, 1, 0, 0, 0, 0]),
+    of("unreadable page", Kind::Rotten, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0]),
+    of("lost page", Kind::Lost, [3, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0]),
+    of("three pages", Kind::Pages, [4, 2, 0, 2, 0, 0, 0, 0, 0, 0, 0]),
+    of(
+        "three pages, staged",
+        Kind::PagesStaged,
+        [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    of("chunks", Kind::Chunks, [3, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0]),
+    of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1, 0]),
+    of("redo damaged", Kind::Redo, [3, 1, 0, 1, 2, 0, 0, 0, 0, 1, 0]),
+    of("bad log at rest", Kind::RottenLog, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0]),
+    of(
+        "bad carried group",
+        Kind::RottenCarried,
+        [2, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0],
+    ),
+    of("bad end of the log", Kind::RottenEnd, [3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0]),
+    of("bad metadata", Kind::RottenMeta, [2, 2, 1, 2, 0, 0, 0, 1, 0, 0, 0]),
+    of("wrong data", Kind::Wrong, [2, 2, 1, 2, 0, 0, 0, 0, 0, 0, 1]),
+    of("wrong data, bad end", Kind::Wrong, [3, 2, 0, 1, 0, 0, 0, 1, 0, 0, 1]),
+    of(
+        "wrong data, redo damaged",
+        Kind::Wrong,
+        [3, 1, 0, 1, 2, 0, 0, 0, 0, 1, 1],
+    ),
+    of("wrong data, bad log", Kind::WrongLog, [3, 2, 0, 1, 0, 0, 0, 1, 0, 0, 1]),
+    of(
+        "wrong data, staged",
+        Kind::WrongStaged,
+        [3, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1],
+    ),
+    long("bad log, two cuts", Kind::RottenLog, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0, 0]),
+    long("bad end, two cuts", Kind::RottenEnd, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0, 0]),
+    long("wrong data 3", Kind::Wrong, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 1]),
+    long("wrong data, twice", Kind::Wrong, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 2]),
+    long("wrong data, killed", Kind::Wrong, [2, 1, 1, 2, 1, 0, 0, 0, 0, 0, 1]),
+    long(
+        "wrong data, bad end, checkpoint",
+        Kind::Wrong,
+        [3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 1],
+    ),
+    long(
+        "wrong data, bad end, two cuts",
+        Kind::Wrong,
+        [2, 2, 1, 2, 0, 0, 0, 1, 0, 0, 1],
+    ),
+    long(
+        "wrong data, bad log, checkpoint",
+        Kind::WrongLog,
+        [3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 1],
+    ),
+    long(
+        "wrong data, bad page",
+        Kind::WrongStaged,
+        [2, 2, 1, 2, 0, 0, 1, 0, 0, 0, 1],
+    ),
+    long(
+        "wrong data, bad end, staged",
+        Kind::WrongStaged,
+        [3, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1],
+    ),
+    long("chunks, wrong data", Kind::Chunks, [2, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1]),
+    long("bad metadata 3", Kind::RottenMeta, [3, 2, 1, 2, 0, 0, 0, 1, 0, 0, 0]),
+    long(
+        "bad metadata, killed",
+        Kind::RottenMeta,
+        [2, 1, 1, 2, 1, 0, 0, 1, 0, 0, 0],
+    ),
+    long("plain 5", Kind::Plain, [5, 3, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
+    long("two checkpoints", Kind::Plain, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0]),
+    long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0]),
+    long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
+    long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
+    long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
+    long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0, 0, 0, 0]),
+    long("unreadable, killed", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1, 0, 0, 0]),
+    long("shares 4", Kind::Shares, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
     long(
         "three pages, two cuts",
         Kind::PagesStaged,
-        [3, 2, 1, 2, 0, 0, 0, 0, 0, 0],
+        [3, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0],
     ),
-    long("three pages, killed", Kind::PagesStaged, [3, 1, 1, 1, 1, 0, 0, 0, 0, 0]),
-    long("chunks 4", Kind::Chunks, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
-    long("chunks, killed", Kind::Chunks, [2, 1, 2, 2, 1, 0, 0, 0, 0, 0]),
-    long("inodes 4", Kind::Inodes, [4, 2, 1, 1, 2, 0, 0, 0, 0, 1]),
-    long("redo damaged, checkpoint", Kind::Redo, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1]),
+    long(
+        "three pages, killed",
+        Kind::PagesStaged,
+        [3, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0],
+    ),
+    long("chunks 4", Kind::Chunks, [4, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0]),
+    long("chunks, killed", Kind::Chunks, [2, 1, 2, 2, 1, 0, 0, 0, 0, 0, 0]),
+    long("inodes 4", Kind::Inodes, [4, 2, 1, 1, 2, 0, 0, 0, 0, 1, 0]),
+    long(
+        "redo damaged, checkpoint",
+        Kind::Redo,
+        [3, 1, 1, 1, 2, 0, 0, 0, 0, 1, 0],
+    ),
 ];
 
 /// What the pool of a family is like.

@@ -23,6 +23,19 @@ impl State {
         (self.sb.life, self.sb.generation, self.durable)
     }
 
+    /// Whether what is durable is told, by the log's last page or the superblock.
+    pub fn is_told(&self) -> bool {
+        let is_last = |page: &&LogPage| page.pos.wrapping_add(1) == self.pos && page.life == self.sb.life;
+        let flying = self.flying.iter().filter_map(|w| match w {
+            Write::Log(page) => Some(&**page),
+            _ => None,
+        });
+        let pages = self.disk.ring.iter().flatten().map(|page| &**page);
+        let last = pages.chain(flying).filter(is_last).map(|page| page.durable).max();
+        let is_gone = last.is_none() && self.disk.wiped;
+        is_gone || last.unwrap_or(0).max(self.sb.durable) >= self.durable
+    }
+
     /// A group at the log's head whose write fails: its places are given up.
     pub fn append_badly(&mut self, (recs, pages): (Vec<Rec>, u8), seq: u8, arrives: bool, rules: Rules) {
         let before = (self.number, self.chain, self.written);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk::{Cell, Disk, LOST, Page, Super, Val, sum};
-use crate::rotten;
+use crate::rotten::{self, End};
 use crate::rules::{Rule, Rules};
 use crate::tree::{FILES, File, Gone, Rec, Tree, brought};
 
@@ -13,6 +13,8 @@ pub struct Found {
     pub sb: Arc<Super>,
     /// The state.
     pub tree: Tree,
+    /// All data is there that it has, as far as it can be read.
+    pub is_whole: bool,
     /// Its last transaction.
     pub seq: u8,
     /// D (S-9.2).
@@ -25,6 +27,10 @@ pub struct Found {
     pub number: u8,
     /// What it continues.
     pub chain: u32,
+    /// The greatest group that anything tells as durable: the judge's.
+    pub told: u8,
+    /// Pages that groups beyond D freed, with the groups' last transactions.
+    pub freed: Vec<(u8, Page)>,
     /// The first group that was not taken.
     pub refused: Option<u8>,
 }
@@ -47,8 +53,19 @@ struct Group {
     end: (u8, u32),
 }
 
+/// What a log has.
+struct Scanned {
+    groups: Vec<Group>,
+    /// D (S-9.2).
+    durable: u8,
+    /// Behind the last page accepted.
+    seen: u8,
+    /// It ends in a way that is told.
+    closes: bool,
+}
+
 /// The groups that a log has, with D and the position behind the last page accepted (S-9.1, S-9.2).
-fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &'static str> {
+fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<Scanned, &'static str> {
     let mut groups: Vec<Group> = Vec::new();
     let mut open: Option<Group> = None;
     let (mut chain, mut durable, mut seen) = (sb.chain, sb.durable, sb.pos);
@@ -83,11 +100,19 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<(Vec<Group>, u8, u8), &
             false => open = Some(group),
         }
     }
-    if let Some(pos) = end {
-        durable = durable.max(rotten::judge(disk, sb, (pos, sb.group + groups.len() as u8), rules)?);
+    let number = sb.group + groups.len() as u8;
+    let judged = end.map(|pos| rotten::judge(disk, sb, (pos, number, chain), rules));
+    let End { told, closes } = judged.transpose()?.unwrap_or_default();
+    if rules.has(Rule::ToldBehind) {
+        durable = durable.max(told);
     }
     groups.extend(open.filter(|_| !rules.has(Rule::WholeGroups)));
-    Ok((groups, durable, seen))
+    Ok(Scanned {
+        groups,
+        durable,
+        seen,
+        closes,
+    })
 }
 
 /// The metadata of the checkpoint. Errors: it is not there; one bad metablock ends the opening; the pool is refused.
@@ -124,13 +149,32 @@ fn checkpointed(disk: &Disk, sb: &Super, rules: Rules) -> Result<Tree, &'static 
     sound.then_some(tree).ok_or(NOT_THERE)
 }
 
+impl Disk {
+    /// Whether all up to transaction `acked` is there but for bits that are wrong: nothing tells a page with one of these from a page
+    /// that did not arrive (S-9.3, S-9.26), unless its group is told as durable.
+    pub fn is_wrong_alone(&self, acked: u8, rules: Rules) -> bool {
+        let mut right = self.clone();
+        for cell in &mut right.pages {
+            if let Cell::Wrong(val) = *cell {
+                *cell = Cell::Data(val);
+            }
+        }
+        right != *self && recover(&right, rules, Trust::Judged).is_ok_and(|found| found.is_whole && found.seq >= acked)
+    }
+}
+
 /// Reads superblock and log.
 pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'static str> {
     let newest = disk.supers.iter().flatten().max_by_key(|sb| sb.generation);
     let sb = newest.ok_or("there is no superblock")?.clone();
     let mut tree = checkpointed(disk, &sb, rules)?;
-    let (mut groups, durable, seen) = scan(disk, &sb, rules)?;
-    let there = |p: Page, v: Val| disk.has(p, v) && (!disk.is_bad(p) || rules.has(Rule::UnreadTaken));
+    let Scanned {
+        mut groups,
+        durable,
+        seen,
+        closes,
+    } = scan(disk, &sb, rules)?;
+    let there = |p: Page, v: Val| disk.passes(p, v) && (!disk.is_bad(p) || rules.has(Rule::UnreadTaken));
     let passes = |g: &Group| brought(&g.recs, rules).iter().all(|(p, v)| there(*p, *v));
     let refuses = |(at, g): (usize, &Group)| match trust {
         Trust::Judged => sb.group + at as u8 > durable && rules.has(Rule::DataChecked) && !passes(g),
@@ -139,30 +183,42 @@ pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'stati
         }
     };
     let refused = groups.iter().enumerate().position(refuses);
+    let first = refused.map(|at| sb.group + at as u8);
+    let told = disk.tells(&sb);
+    if trust == Trust::Judged && first.is_some_and(|first| first <= told) {
+        return Err("a group is dropped that is told as durable");
+    }
+    if closes {
+        return Err(rotten::CLOSED);
+    }
     groups.truncate(refused.unwrap_or(groups.len()));
     let system = sb.system();
     for rec in groups.iter().flat_map(|g| g.recs.iter()) {
         tree.replay_log(*rec, system, rules)?;
     }
-    for (p, v) in tree.known().filter_map(|f| f.page) {
+    for (p, _) in tree.known().filter_map(|f| f.page) {
         let names = tree.known().filter(|f| f.page.is_some_and(|q| q.0 == p)).count();
         if system >> p & 1 == 1 || names != 1 + tree.shares[p as usize] as usize {
             return Err("a page has two owners");
         }
-        if !disk.has(p, v) {
-            return Err("a page of recovered data is overwritten or missing");
-        }
     }
+    let is_whole = tree.known().filter_map(|f| f.page).all(|(p, v)| disk.has(p, v));
+    let beyond = groups.iter().skip((durable + 1).saturating_sub(sb.group) as usize);
+    let freed = beyond.flat_map(|g| g.recs.iter().filter_map(|rec| Some((g.seq, rec.frees()?))));
+    let freed = freed.filter(|(_, page)| tree.used >> page & 1 == 0).collect();
     let (pos, chain) = groups.last().map_or((sb.pos, sb.chain), |g| g.end);
     Ok(Found {
         tree,
+        is_whole,
         seq: groups.last().map_or(sb.seq, |g| g.seq),
         durable,
         seen,
         pos,
         number: sb.group + groups.len() as u8,
         chain,
-        refused: refused.map(|n| sb.group + n as u8),
+        told,
+        freed,
+        refused: first,
         sb,
     })
 }

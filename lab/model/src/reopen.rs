@@ -30,7 +30,7 @@ fn ways(write: &Write, rules: Rules, tears: bool) -> u32 {
 /// as it is named behind them (S-16.5).
 fn there(redo: &[(u8, Rec)], read: &Disk, rules: Rules) -> usize {
     let recs: Vec<Rec> = redo.iter().map(|r| r.1).collect();
-    let passes = |n: &usize| brought(&recs[..*n], rules).iter().all(|(p, v)| read.has(*p, *v));
+    let passes = |n: &usize| brought(&recs[..*n], rules).iter().all(|(p, v)| read.passes(*p, *v));
     (0..=recs.len()).rev().find(passes).unwrap_or(0)
 }
 
@@ -100,9 +100,19 @@ impl State {
             false => Trust::Judged,
         };
         let mut found = recover(read, rules, trust)?;
+        let is_untold = || read.wiped && found.told < found.number;
+        if !resumed && found.seq < self.acked && (is_untold() || read.is_wrong_alone(self.acked, rules)) {
+            return Err(CLOSED);
+        }
+        if !found.is_whole {
+            return Err("a page of recovered data is overwritten or missing");
+        }
         self.refused = found.refused.map(|first| (found.sb.generation, first));
         let logged = found.seq;
         self.quarantine.clear();
+        if rules.has(Rule::JudgedQuarantine) {
+            self.quarantine.append(&mut found.freed);
+        }
         (self.number_waits, self.inode_waits) = ([None; NODES], [None; INODES]);
         let missing = |r: &(u8, Rec)| r.0 > logged || !rules.has(Rule::OwedOnce);
         let mut redo: Vec<_> = owed.into_iter().flat_map(|owed| owed.redo).filter(missing).collect();

@@ -1,6 +1,6 @@
 //! Pages of the log that go bad at rest: what proves a loss (S-9.7, S-9.27), and the group that is made again (S-9.11).
 
-use crate::disk::{Disk, LogPage, Super};
+use crate::disk::{ANEW, Disk, LogPage, Super};
 use crate::rules::{Rule, Rules};
 use crate::tree::Rec;
 
@@ -18,6 +18,19 @@ impl Disk {
     /// Whether the page at `pos` is bad.
     pub fn is_rotten(&self, pos: u8) -> bool {
         self.rotten >> (pos as usize % self.ring.len()) & 1 == 1
+    }
+
+    /// The greatest group that anything tells as durable which can be read, looked at or not: the judge's.
+    pub fn tells(&self, sb: &Super) -> u8 {
+        let is_whole = |page: &&LogPage| page.life == sb.life && !self.is_rotten(page.pos);
+        let pages = self.ring.iter().flatten().map(|page| &**page).filter(is_whole);
+        let far = self.far.filter(|far| far.0 == sb.life).map(|far| far.2);
+        pages
+            .map(|page| page.durable)
+            .chain(far)
+            .max()
+            .unwrap_or(0)
+            .max(sb.durable)
     }
 
     /// The pages of the carried group, if there is one: the first behind the superblock, which tells of it.
@@ -39,9 +52,18 @@ impl Disk {
     }
 }
 
-/// What the end of the log before `pos`, where a page of group `number` should be, comes to; returns the greatest group that a page
-/// behind tells as durable (S-9.2). Errors: the opening ends there.
-pub fn judge(disk: &Disk, sb: &Super, (pos, number): (u8, u8), rules: Rules) -> Result<u8, &'static str> {
+/// What the end of the log comes to.
+#[derive(Default)]
+pub struct End {
+    /// The greatest group that a page behind tells as durable (S-9.2).
+    pub told: u8,
+    /// The pool is refused, or it is told that its end may be lost.
+    pub closes: bool,
+}
+
+/// What the end of the log before `pos`, where a page of group `number` should be, comes to. Errors: the opening ends there, and
+/// should not.
+pub fn judge(disk: &Disk, sb: &Super, (pos, number, chain): (u8, u8, u32), rules: Rules) -> Result<End, &'static str> {
     let ring = disk.ring.len() as u8;
     let bases = sb.generation - 1..=sb.generation;
     let near = |later: u8| {
@@ -53,14 +75,18 @@ pub fn judge(disk: &Disk, sb: &Super, (pos, number): (u8, u8), rules: Rules) -> 
     let behind = behind.take_while(|later| *later != sb.pos.wrapping_add(ring));
     let is_far = |far: &(u8, u8, u8)| rules.has(Rule::ToldFar) && far.0 == sb.life && bases.contains(&far.1);
     let far = disk.far.filter(is_far).map(|far| far.2);
-    let told = behind.filter_map(near).chain(far).max().unwrap_or(0);
+    let begins_anew = |page: &&LogPage| page.life == sb.life && page.chain == chain ^ ANEW;
+    let anew = disk
+        .log(pos, sb, rules)
+        .filter(|page| rules.has(Rule::AnewTells) && begins_anew(page));
+    let anew = anew.and_then(|_| near(pos));
+    let told = behind.filter_map(near).chain(anew).chain(far).max().unwrap_or(0);
     let is_proved = sb.durable.max(told) >= number;
     match (is_proved, disk.is_rotten(pos)) {
-        (false, false) => Ok(told),
-        (true, false) if disk.wiped => Err(CLOSED),
-        (true, false) => Err("a sound log is refused"),
+        (false, false) => Ok(End { told, closes: false }),
+        (true, false) if !disk.wiped => Err("a sound log is refused"),
         (true, true) if disk.carried(sb).contains(&pos) => Err("one bad page of the carried group ends the mount"),
-        (true, true) if !rules.has(Rule::LossProved) => Ok(told),
-        (_, true) => Err(CLOSED),
+        (true, true) if !rules.has(Rule::LossProved) => Ok(End { told, closes: false }),
+        _ => Ok(End { told, closes: true }),
     }
 }

@@ -64,15 +64,16 @@ rules! {
     FlushAfterData "9b" ["S-9.3", "S-11.7"] Plain Fails, [] "the flush is issued after all data writes";
     StampTrue "10a" ["S-8.2", "S-11.5"] Plain Fails, [] "a stamp tells only groups whose flush has returned";
     StampRead "10b" ["S-9.2"] Plain Fails, [] "recovery uses the greatest stamp";
-    StampTorn "10c" ["S-9.2"] Plain Unseen("rule 1 leaves no group beside it that needs the stamp"), [] "the stamp of an incomplete group counts";
+    StampTorn "10c" ["S-9.2"] Wrong Fails, [] "the stamp of an incomplete group counts";
     DataChecked "10d" ["S-9.3"] Plain Fails, [] "the pages of groups beyond the stamp are checked";
     CheckedAtEnd "10e" ["S-9.3"] Plain Fails, [] "they are checked as the group names them at its end";
     UnreadTaken "10f" ["S-9.3"] Rotten Fails, [] "a group is taken though a page of it cannot be read";
     Life "11a" ["S-9.5", "S-11.9"] Killed Fails, [] "recovery ends with a new incarnation, each try with one of its own";
-    NewPlace "11b" ["S-9.5"] Killed Unseen("chain and incarnation refuse the old pages; damaged media are not in the model"), [] "the new log begins behind all that was seen";
+    NewPlace "11b" ["S-9.5"] Killed Unseen("chain and incarnation refuse the old pages, whatever is damaged"), [] "the new log begins behind all that was seen";
     RecoveryFlush "12a" ["S-9.5", "S-11.10"] Killed Fails, [] "recovery flushes before it writes";
     RecoverySuper "12b" ["S-9.5"] Killed Fails, [] "the first change waits for the flush of recovery's superblock";
     OwedQuarantine "12c" ["S-9.5"] Killed Fails, [] "what owed redo freed is not used by that checkpoint";
+    JudgedQuarantine "12d" ["S-9.5", "S-11.9"] Wrong Fails, [] "recovery's checkpoint does not use what a group freed that no page tells as durable";
     ResumeJudges "13" ["S-9.9", "S-11.10"] Killed Fails, [] "a resume believes no group that its predecessor refused";
     Chain "14a" ["S-8.3", "S-11.8"] Staged Fails, [] "each page continues the sum of the one before";
     WholeGroups "14b" ["S-9.1"] Plain Fails, [] "a group without its last page is dropped";
@@ -84,7 +85,7 @@ rules! {
     DiscardDone "17b" ["S-11.1"] Discard Fails, [] "a discard has completed before its page is written";
     OwedOnce "18" ["S-14.4", "S-11.10"] Killed Fails, [] "redo that the log has is not applied again";
     GivenUp "20" ["S-8.12", "S-11.8"] BadPage Fails, [] "behind a page that was given up no group goes before a superblock leads past it";
-    ChainWithin "14c" ["S-8.3", "S-11.8"] Pages Unseen("a life writes a place of the log once, and other lives have other incarnations; damaged media are not in the model"), [] "the pages of a group continue one another";
+    ChainWithin "14c" ["S-8.3", "S-11.8"] Pages Unseen("a life writes a place of the log once, other lives have other incarnations, and a damaged page becomes no other one"), [] "the pages of a group continue one another";
     EachOpening "11c" ["S-9.5", "S-11.9"] Pages Fails, [] "an opening begins a new life though no page was accepted";
     ChunkWaits "22a" ["S-4.7", "S-11.7"] Chunks Fails, [] "pages of a chunk that ends wait for the flush behind the superblock";
     ChunkOwn "22b" ["S-4.7", "S-11.7"] Chunks Fails, [] "a checkpoint ends no chunk that it has a page in";
@@ -99,6 +100,8 @@ rules! {
     OwedThere "25" ["S-16.5", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
     LossProved "26" ["S-9.7", "S-11.8"] RottenLog Fails, [] "a log that ends before a page which tells of the group there is refused";
     ToldFar "29" ["S-8.15", "S-9.2", "S-9.27", "S-11.8"] RottenEnd Fails, [] "what is durable is told in a page far from the log's end, too";
+    ToldBehind "30" ["S-9.2", "S-11.5"] Wrong Fails, [] "what pages behind the log's end tell as durable counts for the groups before it";
+    AnewTells "31" ["S-9.2", "S-11.5"] WrongStaged Fails, [] "so does what a page tells that begins the log anew where it ends";
     Parity "27" ["S-9.11", "S-11.8"] RottenCarried Fails, [] "a bad page of the carried group is made again from the others";
     BadAlone "28a" ["S-9.10", "S-11.8"] RottenMeta Fails, [] "a metablock that cannot be read costs itself, and the rest of the log is taken";
     PassedOver "28b" ["S-9.10", "S-11.8"] RottenMeta Fails, [] "what the log has for it is passed over";
@@ -113,11 +116,11 @@ rules! {
 
 /// The rules in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules(u64);
+pub struct Rules(u128);
 
 impl Rules {
     /// All of them.
-    pub const ALL: Rules = Rules(u64::MAX);
+    pub const ALL: Rules = Rules(u128::MAX);
 
     /// Whether the rule holds.
     pub fn has(self, rule: Rule) -> bool {

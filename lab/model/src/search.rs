@@ -4,7 +4,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::action::Action;
 use crate::checkpoint::Fate;
-use crate::disk::{Cell, Page};
+use crate::disk::{Cell, Page, Write};
 use crate::instances::{Instance, Kind, shape};
 use crate::rules::{Rule, Rules};
 use crate::state::{Lead, State};
@@ -41,16 +41,25 @@ impl System {
                 out.extend((1..=redo).map(|lost| Action::Kill { lost }));
             }
         }
-        if s.left.rotten > 0 && matches!(self.instance.kind, Kind::RottenLog | Kind::RottenCarried) {
+        if s.left.rotten > 0
+            && matches!(
+                self.instance.kind,
+                Kind::RottenLog | Kind::RottenCarried | Kind::WrongLog
+            )
+        {
             let has_page = |place: &u8| s.disk.ring[*place as usize].is_some();
             out.extend((0..s.shape.ring).filter(has_page).map(Action::RotLog));
-        } else if self.instance.kind == Kind::RottenEnd {
+        } else if matches!(self.instance.kind, Kind::RottenEnd | Kind::Wrong | Kind::WrongStaged) {
             self.bad_ends(s, out);
         } else if self.instance.kind == Kind::RottenMeta {
             self.metadata_faults(s, out);
         } else if s.left.rotten > 0 {
             let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
             out.extend((0..s.shape.pages).filter(has_data).map(Action::Rot));
+        }
+        if s.left.wrong > 0 {
+            let has_data = |p: &Page| matches!(s.disk.pages[*p as usize], Cell::Data(_));
+            out.extend((0..s.shape.pages).filter(has_data).map(Action::Flip));
         }
     }
 
@@ -60,8 +69,10 @@ impl System {
         if s.lead == Lead::Free && s.recovering == 0 && s.durable > 0 && s.disk.far != Some(told) {
             out.push(Action::Tell);
         }
-        let is_told = s.disk.far.is_some_and(|far| far.2 >= s.durable) && s.written == s.durable;
-        if s.left.rotten > 0 && is_told && s.checkpoint.is_none() {
+        let has_records = |w: &Write| matches!(w, Write::Log(page) if !page.recs.is_empty());
+        let is_told = s.disk.far.is_some_and(|far| far.2 >= s.durable) && !s.flying.iter().any(has_records);
+        let is_still = s.lead == Lead::Free && s.recovering == 0 && s.checkpoint.is_none();
+        if s.left.rotten > 0 && is_told && is_still {
             let places = (0..s.pos.wrapping_sub(s.sb.pos)).map(|i| s.sb.pos.wrapping_add(i));
             out.extend(places.map(Action::Wipe));
         }
@@ -173,6 +184,10 @@ impl Model for System {
             out.extend((0..FILES as u8).filter(may).map(Action::Lose));
         }
         let idle = s.lead == Lead::Free;
+        let tells = matches!(self.instance.kind, Kind::Wrong | Kind::WrongStaged | Kind::WrongLog);
+        if tells && idle && !s.given_up && !s.is_told() && s.has_room(self.room(s) - s.shape.group + 1) {
+            out.push(Action::TellNear);
+        }
         let useful = !s.redo.is_empty() || !s.quarantine.is_empty() || !s.flying.is_empty();
         let has_room = s.redo.is_empty() || s.has_room(self.room(s));
         if idle && s.left.syncs > 0 && useful && has_room && !s.given_up {
@@ -200,6 +215,13 @@ impl Model for System {
                 }
                 s.left.rotten -= 1;
             }
+            Action::Flip(page) => {
+                if let Cell::Data(val) = s.disk.pages[page as usize] {
+                    s.disk.pages[page as usize] = Cell::Wrong(val);
+                }
+                s.left.wrong -= 1;
+            }
+            Action::TellNear => s.append((Vec::new(), 1), s.written_seq, rules),
             Action::RotLog(place) => {
                 s.disk.rotten |= 1 << place;
                 s.left.rotten -= 1;

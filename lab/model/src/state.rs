@@ -44,6 +44,7 @@ pub struct Budget {
     pub rotten: u8,
     pub losses: u8,
     pub strays: u8,
+    pub wrong: u8,
 }
 
 /// What the pool is like: nothing changes it.

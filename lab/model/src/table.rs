@@ -195,6 +195,7 @@ fn counts(left: &Budget) -> String {
         (left.rotten, first.rotten, "unreadable"),
         (left.losses, first.losses, "lost"),
         (left.strays, first.strays, "damaged"),
+        (left.wrong, first.wrong, "wrong"),
     ];
     let other = counts.iter().filter(|(count, first, _)| count != first);
     let told: Vec<String> = other.map(|(count, _, what)| format!("{what} {count}")).collect();
