@@ -6,12 +6,12 @@
 //! in the segment are compared with those, as evidence.
 
 use crate::error::Error;
+use crate::recovery::freed::Freed;
 use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
 use crate::segment::Segment;
 use crate::staged::{self, Table};
 use keepfs_codes::Protection;
-use keepfs_format::plog::{Record, Run};
-use keepfs_format::{PAGE, Space};
+use keepfs_format::PAGE;
 use keepfs_memory::Guard;
 use keepfs_pool::BadData;
 use keepfs_vault::undo::UndoLog;
@@ -141,15 +141,13 @@ impl Adopted {
         staged::rebuild(self.segment.clone(), &transactions, read)
     }
 
-    /// Pages that transactions beyond `logged` have freed and none of them has taken again, with the transaction
-    /// (S-14.9).
-    pub fn freed_pages(&self, logged: u64) -> Result<Vec<(u64, Run)>, Error> {
-        let mut freed = Vec::new();
+    /// Shows `freed` what transactions beyond `logged` have freed and taken again (S-14.9).
+    pub fn show_freed(&self, logged: u64, freed: &mut Freed) -> Result<(), Error> {
         let kept = self.redo.kept().read(&self.segment).map_err(damaged)?;
         for TxnRedo { seq, records } in kept.into_iter().filter(|txn| txn.seq > logged) {
-            records.iter().for_each(|record| follow(&mut freed, seq, record));
+            records.iter().for_each(|record| freed.see(seq, record));
         }
-        Ok(freed)
+        Ok(())
     }
 }
 
@@ -157,31 +155,6 @@ impl Adopted {
 /// behind `known`: then there was none that anybody may have heard of, whatever became of the words (S-14.17).
 pub fn shows_none_beyond(segment: &Segment, numbered: Option<u64>, known: u64) -> bool {
     !segment.is_former() && numbered.is_some_and(|numbered| numbered <= known) && !redo::has_beyond(segment, known)
-}
-
-fn follow(freed: &mut Vec<(u64, Run)>, seq: u64, record: &Record) {
-    match record {
-        Record::Alloc {
-            space: Space::Pages,
-            run,
-        } => *freed = freed.iter().flat_map(|(seq, old)| left(*seq, *old, *run)).collect(),
-        Record::Free {
-            space: Space::Pages,
-            run,
-        } => freed.push((seq, *run)),
-        _ => {}
-    }
-}
-
-/// What is left of a run when `used` is taken out of it.
-fn left(seq: u64, run: Run, used: Run) -> impl Iterator<Item = (u64, Run)> {
-    let (end, used_end) = (run.start + u64::from(run.count), used.start + u64::from(used.count));
-    let parts = [(run.start, end.min(used.start)), (run.start.max(used_end), end)];
-    let some = parts.into_iter().filter(|(from, to)| from < to);
-    some.map(move |(start, to)| {
-        let count = (to - start) as u32;
-        (seq, Run { start, count })
-    })
 }
 
 fn damaged(RedoDamage { seq }: RedoDamage) -> Error {

@@ -2,4 +2,5 @@
 
 pub mod arrived;
 pub mod demand;
+pub mod freed;
 pub mod there;

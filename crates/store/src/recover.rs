@@ -11,6 +11,7 @@ use keepfs_flash::checkpoint::{Keeper, NewLog, Wish};
 use keepfs_flash::log::{self, Cut, Found, Head, Scan};
 use keepfs_flash::recovery::arrived::{self, Unreadable};
 use keepfs_flash::recovery::demand::Demand;
+use keepfs_flash::recovery::freed::Freed;
 use keepfs_flash::recovery::there;
 use keepfs_flash::replay::Replay;
 use keepfs_flash::sync::SeenLog;
@@ -65,7 +66,8 @@ pub fn open_owing(
     let flipped = keepfs_pool::flipped(&*device);
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
     // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.14).
-    scan.head.group = scan.head.group.max(scan.durable.max(before.durable) + 1);
+    let told = scan.durable.max(before.durable);
+    scan.head.group = scan.head.group.max(told + 1);
     let seen_groups = scan.groups.len();
     if let Some(owed) = &owed {
         // Whoever wrote these groups, or took them, had their data there, and no power was cut since. What it refused stays
@@ -123,8 +125,12 @@ pub fn open_owing(
     flash.tell_flipped(&store.frames, &flipped);
     flash.tell_mended(&store.frames, scan.mended);
     flash.start_space(&store, &sb)?;
-    if let Some(owed) = owed.filter(|_| owes && !planted::is(Bug::OwedReusedTooEarly)) {
-        store.alloc.space.quarantine(owed.freed_pages(logged)?);
+    if !planted::is(Bug::OwedReusedTooEarly) {
+        let mut freed = freed_untold(&scan.groups[..taken], told)?;
+        if let Some(owed) = owed.filter(|_| owes) {
+            owed.show_freed(logged, &mut freed)?;
+        }
+        store.alloc.space.quarantine(freed.into_runs());
     }
     if before.is_other_lost {
         flash.tell_superblocks_lost(generation);
@@ -261,6 +267,16 @@ fn keep_taken(
     }
     scan.groups.truncate(taken);
     Ok((if taken == 0 { 0 } else { demand.frames() }, unreadable))
+}
+
+/// What groups have freed that no page tells as durable: where a data page of one of them goes bad now, and the power before the
+/// checkpoint of this recovery is durable, the next one refuses that group, and needs what it freed (S-9.5, S-11.9).
+fn freed_untold(taken: &[Found], told: u64) -> Result<Freed, Error> {
+    let mut freed = Freed::default();
+    for group in taken.iter().filter(|group| group.group > told) {
+        decode(group)?.iter().for_each(|record| freed.see(group.seq, record));
+    }
+    Ok(freed)
 }
 
 impl Flash {

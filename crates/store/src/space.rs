@@ -431,8 +431,8 @@ impl Space {
         zones.iter_mut().for_each(|zone| zone.young.fill(0));
     }
 
-    /// Pages that transactions of the life before freed, up to `seq`, are clear in the bitmap, but not durably: nobody gets
-    /// them before that (S-11.1, S-16.5). Called once, behind [`Space::start`].
+    /// Pages that transactions of a life before freed, up to `seq`, are clear in the bitmap, but not for good: nobody gets
+    /// them before that (S-9.5, S-11.1, S-16.5). Called once, behind [`Space::start`].
     pub fn quarantine(&self, freed: Vec<(u64, Run)>) {
         let mut inner = self.inner.lock();
         for (seq, run) in freed {

@@ -179,6 +179,45 @@ fn freed_pages_wait_for_the_checkpoint() {
     assert_eq!(store.alloc.space.quarantined(), []);
 }
 
+/// S-9.5: nor is what a group freed which no page tells as durable: behind a power cut the next recovery may refuse that group. So it
+/// is where the power went, and where a server is resumed.
+#[test]
+fn what_an_untold_group_freed_waits_for_the_checkpoint() {
+    let sim = Arc::new(SimDevice::new(4096));
+    let (device, store, _) = pool_on(sim.clone());
+    let pages = store.reserve(4, crate::Purpose::New, crate::Near::Current);
+    let runs = pages.expect("pages").runs().to_vec();
+    let used = store.transact::<_, Error>(|t| Ok(runs.iter().try_for_each(|run| t.use_pages(*run))?));
+    used.expect("used");
+    store.checkpoint().expect("checkpoint");
+    let freed = store.transact::<_, Error>(|t| Ok(t.free_page(runs[0].start)?));
+    freed.expect("freed");
+    let quarantine = store.alloc.space.quarantined();
+    assert_eq!(quarantine.len(), 1);
+    store.sync().expect("sync");
+    assert_eq!(store.alloc.space.quarantined(), []);
+    let untold = sim.power_cut(0);
+    let remains = store.remains().expect("it lasts");
+    let read_only = StoreOptions {
+        read_only: true,
+        ..options()
+    };
+    let again = remains.duplicate().expect("again");
+    let (resumed, _) = Store::resume(device.clone(), &read_only, again, |_| {}).expect("resumed");
+    assert_eq!(resumed.alloc.space.quarantined(), quarantine, "resumed");
+    drop(resumed);
+    store.write_durable().expect("told");
+    device.flush().expect("the medium has it");
+    for (image, kept) in [(untold, &quarantine[..]), (sim.power_cut(0), &[])] {
+        let device: Arc<dyn Device> = Arc::new(SimDevice::over(image));
+        let store = Store::open(device.clone(), &read_only).expect("opened");
+        assert_eq!(store.alloc.space.quarantined(), kept);
+        drop(store);
+        let store = Store::open(device, &options()).expect("opened");
+        assert_eq!(store.alloc.space.quarantined(), []);
+    }
+}
+
 /// S-16.6: after a failure of the device nothing is written, what was acknowledged is read, in every life.
 #[test]
 fn a_device_that_failed_is_not_written_by_the_next_life() {

@@ -5,6 +5,7 @@ use super::*;
 use crate::Guard;
 use crate::{FormatOptions, Meaning, Purpose, Ref, Remains, Resumed, Store, StoreOptions};
 use keepfs_flash::adopted::Adopted;
+use keepfs_flash::recovery::freed::Freed;
 use keepfs_flash::segment::Segment;
 use keepfs_flash::segment::{RING, RING_AT, Word};
 use keepfs_format::Kind;
@@ -186,8 +187,13 @@ fn the_quarantine_follows_from_the_redo() {
     assert_eq!(quarantine.len(), 1);
     let durable = store.durable_seq();
     let adopted = adopt(store);
-    assert_eq!(adopted.freed_pages(durable).expect("sound"), quarantine);
-    assert_eq!(adopted.freed_pages(adopted.last_seq()).expect("sound"), []);
+    let freed = |logged| {
+        let mut freed = Freed::default();
+        adopted.show_freed(logged, &mut freed).expect("sound");
+        freed.into_runs()
+    };
+    assert_eq!(freed(durable), quarantine);
+    assert_eq!(freed(adopted.last_seq()), []);
 }
 
 /// S-14.8: what was changed by something else is lost with all behind it, and told; what is before it is there.
