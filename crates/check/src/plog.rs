@@ -114,6 +114,13 @@ fn stored(bytes: &[u8; PAGE]) -> u64 {
     u64::from_le_bytes(bytes[CRC_OFFSET..].try_into().unwrap_or_default())
 }
 
+/// The group that the page tells as durable, if its base generation is one of S-9.1.
+fn tells(sb: &Superblock, head: &PageHead) -> Option<u64> {
+    let (generation, durable) = (sb.generation.get(), head.durable.get());
+    let is_of_it = (generation - 1..=generation).contains(&head.base.get()) && durable < head.group.get();
+    is_of_it.then_some(durable)
+}
+
 /// Where the page with this number lies (S-8.1).
 fn page_of(pool: &Pool<'_>, sequence: u64) -> u64 {
     pool.sb.log_start.get() + sequence % pool.sb.log_pages.get()
@@ -213,7 +220,8 @@ impl Scan {
         };
         let bad = page(sequence);
         let far = far_places(sequence, round, end).filter_map(|later| Self::tells_far(&pool.sb, later, &page(later)?));
-        let mut told = far.max().unwrap_or(0).max(pool.sb.durable.get());
+        let anew = self.told_anew(&pool.sb, sequence..end, page);
+        let mut told = far.max().unwrap_or(0).max(pool.sb.durable.get()).max(anew);
         let end = end.min(sequence + 1 + BEHIND);
         let is_of = |bytes: &[u8; PAGE], sequence| head_of(bytes).is_some_and(|head| head.sequence.get() == sequence);
         // Behind a page that is as before nothing is looked for unless the log was written on there.
@@ -231,7 +239,6 @@ impl Scan {
             self.log.durable = self.log.durable.max(told);
             return;
         }
-        let generation = pool.sb.generation.get();
         let own_numbers = sequence >= OWN_NUMBERS;
         let mut before = bad
             .filter(|bytes| is_of(bytes, sequence) && !own_numbers)
@@ -245,14 +252,12 @@ impl Scan {
                 before = None;
                 continue;
             };
-            let tells = head_of(&bytes).filter(|head| {
-                (generation - 1..=generation).contains(&head.base.get()) && head.durable.get() < head.group.get()
-            });
+            let tells = head_of(&bytes).and_then(|head| tells(&pool.sb, &head));
             let is_of_this_log = || match before {
                 Some(chain) => page_crc(&pool.sb, chain, &bytes) == stored(&bytes),
                 None => own_numbers || later == sequence + 1,
             };
-            told = told.max(tells.filter(|_| is_of_this_log()).map_or(0, |head| head.durable.get()));
+            told = told.max(tells.filter(|_| is_of_this_log()).unwrap_or(0));
             before = Some(stored(&bytes));
         }
         self.log.durable = self.log.durable.max(told);
@@ -266,14 +271,31 @@ impl Scan {
 
     /// S-9.27: the group that the page tells as durable, if it is one that tells it far from the log's end.
     fn tells_far(sb: &Superblock, sequence: u64, bytes: &[u8; PAGE]) -> Option<u64> {
-        let generation = sb.generation.get();
-        let is_far = |head: &PageHead| {
-            head.sequence.get() == sequence
-                && (generation - 1..=generation).contains(&head.base.get())
-                && head.durable.get() < head.group.get()
-                && stored(bytes) == page_crc(sb, FAR, bytes)
-        };
-        head_of(bytes).filter(is_far).map(|head| head.durable.get())
+        let is_far = |head: &PageHead| head.sequence.get() == sequence && stored(bytes) == page_crc(sb, FAR, bytes);
+        head_of(bytes).filter(is_far).and_then(|head| tells(sb, &head))
+    }
+
+    /// The greatest group that pages tell as durable in the chain of a log which begins anew where this one ends (S-10.7), 0 without one.
+    fn told_anew(
+        &self,
+        sb: &Superblock,
+        places: core::ops::Range<u64>,
+        page: impl Fn(u64) -> Option<[u8; PAGE]>,
+    ) -> u64 {
+        let mut seed = [0; 16];
+        seed[..8].copy_from_slice(&self.chain.to_le_bytes());
+        seed[8..].copy_from_slice(&(sb.generation.get() + 1).to_le_bytes());
+        let (mut chain, mut told) = (crc64::full(&seed), 0);
+        for sequence in places {
+            let bytes = page(sequence).filter(|bytes| stored(bytes) == page_crc(sb, chain, bytes));
+            let head = bytes.as_ref().and_then(head_of);
+            let (Some(bytes), Some(head)) = (bytes, head.filter(|head| head.sequence.get() == sequence)) else {
+                break;
+            };
+            told = told.max(tells(sb, &head).unwrap_or(0));
+            chain = stored(&bytes);
+        }
+        told
     }
 
     /// Whether a page stood there before the log came to it.

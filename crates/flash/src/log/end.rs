@@ -122,6 +122,7 @@ pub(super) fn judge(
         pages,
         first,
         end,
+        told_anew: 0,
     };
     if let Some(lost) = behind.lost_superblock(page)? {
         let cut = Cut {
@@ -138,6 +139,7 @@ pub(super) fn judge(
     // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
     let is_looked_at = before.durable < expected.group && (!is_older || behind.goes_on()?);
     let near = if is_looked_at { behind.told(page)? } else { 0 };
+    let near = near.max(behind.told_anew);
     let (device, region) = (behind.pages.device, behind.pages.region);
     let told = near.max(far::told(device, region, expected, before, ring_end)?);
     let proved = before.durable.max(told) >= expected.group;
@@ -166,6 +168,8 @@ struct Behind<'a, 'd> {
     /// Number of the log's first page.
     first: u64,
     end: u64,
+    /// The greatest group that pages of a chain which begins anew tell as durable (S-10.7, S-9.2): they stand where the log ends.
+    told_anew: u64,
 }
 
 impl Behind<'_, '_> {
@@ -274,6 +278,7 @@ impl Behind<'_, '_> {
                 }));
             }
             chain = region.crc(incarnation, chain, page);
+            self.told_anew = self.told_anew.max(durable(&head, self.before).unwrap_or(0));
         }
         Ok(None)
     }

@@ -2,7 +2,10 @@
 
 use super::{Seen, find, make, options};
 use keepfs_check::{Finding, Options, walk};
-use keepfs_format::Space;
+use keepfs_codes::crc64;
+use keepfs_format::plog::{CRC_OFFSET, FLAG_LAST, MAGIC, PageHead};
+use keepfs_format::superblock::{self, Superblock};
+use keepfs_format::{FromBytes, IntoBytes, Space};
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::{Device, PageNo};
 use keepfs_testkit::image::Image;
@@ -438,6 +441,70 @@ fn a_flipped_bit_of_durable_data_ends_no_log() {
         assert_eq!(read(&volume, ino, 0, 1), Err(Errno::EIO));
         assert_eq!(read(&volume, ino, 4096, 1), Ok(vec![0xA7]));
     }
+}
+
+/// The same where nothing tells but a page that a checkpoint of a full log carried over, before its superblock: it stands where the log
+/// ends, in a chain of its own (S-10.7). S-9.2
+#[test]
+fn a_log_that_begins_anew_tells_of_the_group_before() {
+    let device = Arc::new(SimDevice::new(2048));
+    Volume::format(device.clone(), &FormatOptions::default()).expect("format");
+    let volume = Volume::open(device.clone(), &options(false)).expect("open");
+    volume.store().checkpoint().expect("checkpoint");
+    let ino = make(&*volume, Ino::ROOT, "file", FileKind::File).expect("make");
+    write(&volume, ino, 0, &[0xA7; PAGE]).expect("write");
+    volume.fsync(ino, false).expect("fsync");
+    let mut image = device.power_cut(0);
+    let data = (0..image.pages()).map(PageNo);
+    let data = data
+        .clone()
+        .find(|page| image.bytes(*page) == &[0xA7; PAGE])
+        .expect("there");
+    image.change(data, |bytes| bytes[7] ^= 1);
+    let opened =
+        |image: &Image| Volume::open(Arc::new(SimDevice::over(image.clone())), &options(false)).expect("mount");
+    assert_eq!(
+        find(&*opened(&image), Ino::ROOT, "file"),
+        Err(Errno::ENOENT),
+        "nothing tells"
+    );
+    let (page, content) = begun_anew(&image);
+    image.change(page, |bytes| *bytes = content);
+    assert_eq!(find(&*opened(&image), Ino::ROOT, "file"), Ok(ino));
+    let found = findings(&SimDevice::over(image), true);
+    let is_bad = |f: &Finding| matches!(f, Finding::DataBad { index: 0, page, .. } if *page == data.0);
+    assert!(found.iter().any(is_bad), "{found:?}");
+}
+
+/// The page behind the last group of the log that the next checkpoint would begin a new one with, and tells that group as durable.
+fn begun_anew(image: &Image) -> (PageNo, [u8; PAGE]) {
+    let slots = (0..superblock::SLOTS).map(|slot| superblock::slot_page(slot, image.pages()));
+    let read = |page| Superblock::read_from_bytes(&image.bytes(PageNo(page))[..]).ok();
+    let sb = slots
+        .filter_map(read)
+        .max_by_key(|sb| sb.generation.get())
+        .expect("one");
+    let place = |q: u64| PageNo(sb.log_start.get() + q % sb.log_pages.get());
+    let head = |q: u64| PageHead::read_from_prefix(image.bytes(place(q))).expect("a page").0;
+    let is_of_it = |q: &u64| (head(*q).magic.get(), head(*q).sequence.get()) == (MAGIC, *q);
+    let last = (sb.log_seq.get()..).take_while(is_of_it).last().expect("a group");
+    let stored = &image.bytes(place(last))[CRC_OFFSET..];
+    let chain = crc64::full(&[stored, &(sb.generation.get() + 1).to_le_bytes()].concat());
+    let mut next = head(last);
+    (next.used, next.flags) = (0.into(), FLAG_LAST);
+    (next.durable, next.group) = (next.group, (next.group.get() + 1).into());
+    next.sequence = (last + 1).into();
+    let mut page = [0; PAGE];
+    page[..size_of::<PageHead>()].copy_from_slice(next.as_bytes());
+    let covered = [
+        &sb.pool[..],
+        &sb.incarnation.get().to_le_bytes(),
+        &chain.to_le_bytes(),
+        &page[..CRC_OFFSET],
+    ];
+    let crc = crc64::full(&covered.concat());
+    page[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
+    (place(last + 1), page)
 }
 
 /// A data page of the last group which cannot be read is its file's loss; one that did not arrive ends the log. S-9.3

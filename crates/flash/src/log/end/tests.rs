@@ -412,3 +412,39 @@ fn a_bad_end_is_told_far_away() {
         }
     }
 }
+
+/// A full log (S-10.7): its last group is told as durable by nothing but the first page of what a checkpoint carried over, which stands in
+/// a chain of its own where the log ends. S-9.2
+#[test]
+fn a_page_that_begins_anew_tells_what_is_durable() {
+    let first = OWN_NUMBERS;
+    for under in Log::rounds(first) {
+        let log = Log::over(&under, first, 1, &[1, 2], 1);
+        let device = SimDevice::over(log.image.clone());
+        let before = Before {
+            incarnation: INCARNATION,
+            bases: BASE - 1..BASE + 1,
+            seq: 1,
+            durable: FIRST_GROUP - 1,
+            is_other_lost: false,
+        };
+        let scanned = || scan(&device, &region(1), log.head, &before).expect("scan");
+        let expected = scanned().head;
+        assert_eq!(expected.group, FIRST_GROUP + 2);
+        let mut head = Head {
+            chain: crate::log::begun_anew(expected.chain, BASE + 1),
+            ..expected
+        };
+        let stamp = Stamp {
+            incarnation: INCARNATION,
+            durable: FIRST_GROUP + 1,
+            base: BASE,
+            seq: 1000,
+            flags: 0,
+        };
+        append_pages(&device, &region(1), &mut head, &stamp, b"carried", 1, &mut Vec::new()).expect("append");
+        let found = scanned();
+        assert_eq!((found.head.group, found.durable), (FIRST_GROUP + 2, FIRST_GROUP + 1));
+        assert_eq!(found.cut, None);
+    }
+}
