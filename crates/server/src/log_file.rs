@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::visible::Shown;
 use keepfs_format::superblock::MAGIC;
+use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -37,8 +38,11 @@ pub fn check(path: &Path, pool: &Path) -> Result<(), Failure> {
         Err(error) => return Err(failed(error)),
     };
     fits(path, &found, pool)?;
-    match found.is_file() && begins_as_pool(path).map_err(failed)? {
-        true => Err(refused(path, "begins as a Keepfs pool does, which a log would ruin")),
+    if found.is_file() && begins_as_pool(path).map_err(failed)? {
+        return Err(refused(path, "begins as a Keepfs pool does, which a log would ruin"));
+    }
+    match found.is_file() && has_superblock(path) {
+        true => Err(refused(path, "has a Keepfs pool in it, which a log would ruin")),
         false => Ok(()),
     }
 }
@@ -73,6 +77,12 @@ fn begins_as_pool(path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| first == magic),
     }
+}
+
+/// Whether a pool is found there though its first page is damaged (S-2.26).
+fn has_superblock(path: &Path) -> bool {
+    let device = FileDevice::open(path, OpenMode::ReadOnly, FileOptions::default());
+    device.is_ok_and(|device| keepfs_store::Pool::on(&device).is_ok())
 }
 
 fn refused(path: &Path, what: &str) -> Failure {

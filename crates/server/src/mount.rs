@@ -25,14 +25,16 @@ pub struct Mounting {
     sloppy: bool,
     /// Whether a dead mount of the pool was taken away.
     cleared: bool,
+    /// Whether the arena is less than the default.
+    is_less: bool,
 }
 
 impl Mounting {
     /// `pool` at `dir`; see [`MountOptions::parse`] for `options` and `sloppy`. Errors: one of them is not there or makes no sense, or
     /// who asks is not root.
     pub fn of(pool: &Path, dir: &Path, options: &[String], sloppy: bool) -> Result<Mounting, Failure> {
-        let given = options.to_vec();
-        let options = MountOptions::parse(&given, sloppy)?;
+        let mut given = MountOptions::from_the_root(options);
+        let mut options = MountOptions::parse(&given, sloppy)?;
         control::forget_unfinished();
         let (dir, cleared) = place(pool, dir)?;
         let pool = pool.canonicalize().map_err(Failure::io("find the pool", pool))?;
@@ -41,7 +43,13 @@ impl Mounting {
             hides(&dir, &registry::settled(log), "the log")?;
             log_file::check(log, &pool)?;
         }
-        fits_in_memory(options.arena, room::most())?;
+        let asked = MountOptions::asks_for_arena(&given).then_some(options.arena);
+        let arena = arena_that_fits(asked, room::arena_most(options.threads()))?;
+        let is_less = arena < options.arena;
+        if is_less {
+            options.arena = arena;
+            given.push(format!("arena={arena}"));
+        }
         match unserved::is_root() {
             true => Ok(Mounting {
                 pool,
@@ -50,6 +58,7 @@ impl Mounting {
                 given,
                 sloppy,
                 cleared,
+                is_less,
             }),
             false => Err(Failure::Other(
                 "only root can mount a pool; for a user, root mounts it and gives the user its files (chown, ACLs)"
@@ -82,6 +91,13 @@ impl Mounting {
             tell(&format!(
                 "the mount at {} that had lost its server was taken away; what programs have open on it gives errors",
                 self.dir.shown()
+            ));
+        }
+        if self.is_less {
+            tell(&format!(
+                "warning: the arena has {}, as there is no memory for the {} that it has by default",
+                Size(self.options.arena),
+                Size(MountOptions::default().arena)
             ));
         }
         let is_kept = self.options.is_kept()?;
@@ -200,16 +216,28 @@ fn hides(dir: &Path, path: &Path, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// Errors: an arena of so many bytes, which somebody asked for, is more than this process can ever have, as far as anybody says (S-16.32).
-fn fits_in_memory(arena: u64, most: Option<u64>) -> Result<(), Failure> {
-    let is_asked_for = arena > MountOptions::default().arena;
-    match most.filter(|most| is_asked_for && *most < arena) {
-        Some(most) => Err(Failure::Usage(format!(
-            "arena={} is more than the {} of memory that there are: it must fit in memory, with what else is there",
-            Size(arena),
-            Size(most)
+/// The arena of a mount, bytes, where none has more than `most`. Errors: so much was asked for, or the least there is, is more (S-16.32).
+fn arena_that_fits(asked: Option<u64>, most: Option<u64>) -> Result<u64, Failure> {
+    const MIB: u64 = 1 << 20;
+    let wanted = asked.unwrap_or(MountOptions::default().arena);
+    let given = match most {
+        Some(most) if most < wanted => most / MIB * MIB,
+        _ => return Ok(wanted),
+    };
+    let least = keepfs_store::ARENA_MIN as u64;
+    let limits = "the machine, its control group, and ulimit -v";
+    match asked {
+        None if given >= least => Ok(given),
+        Some(asked) if given >= least => Err(Failure::Usage(format!(
+            "arena={} is more than the {} that {limits} leave for an arena: give no more",
+            Size(asked),
+            Size(given)
         ))),
-        None => Ok(()),
+        _ => Err(Failure::Other(format!(
+            "there is too little memory for a mount: an arena has at least {}, and {limits} leave {} for one",
+            Size(least),
+            Size(given)
+        ))),
     }
 }
 

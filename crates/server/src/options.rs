@@ -13,6 +13,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod lists;
+
 /// The options, for `--help`.
 pub const HELP: &str = "\
 Options of -o, separated by commas (defaults in brackets):
@@ -43,6 +45,9 @@ Options of -o, separated by commas (defaults in brackets):
   log=FILE                           where the server writes its log [nowhere; `keepfs events` has the last]
 
 Exit codes: 0 mounted and usable, 1 failed, 2 wrong usage.";
+
+/// `arena=`, and what it was called.
+const ARENA: [&str; 2] = ["arena", "meta-cache"];
 
 /// `log=`, by hexadecimal digits (S-18.16).
 const LOG_BYTES: &str = "log-bytes";
@@ -202,26 +207,10 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// A list of options as it came, which may have a path that is no UTF-8 (S-18.16). Errors: anything else in it is none.
-    pub fn list(list: OsString) -> Result<String, String> {
-        let list = match list.into_string() {
-            Ok(list) => return Ok(list),
-            Err(list) => list.into_vec(),
-        };
-        let word = |word: &[u8]| match (str::from_utf8(word), word.strip_prefix(b"log=")) {
-            (Ok(word), _) => Ok(word.to_owned()),
-            (Err(_), Some(path)) => Ok(format!("{LOG_BYTES}={}", told_path::digits(path))),
-            (Err(_), None) => Err(format!("mount option {} is no UTF-8", keepfs_check::shown(word))),
-        };
-        let words: Result<Vec<String>, String> = list.split(|byte| *byte == b',').map(word).collect();
-        Ok(words?.join(","))
-    }
-
-    /// The words of `lists` but those that are no options, which a sloppy mount passed over.
-    pub fn known(lists: &[String]) -> Vec<String> {
-        let words = lists.iter().flat_map(|list| list.split(','));
-        let known = words.filter(|word| !matches!(MountOptions::default().take(word), Ok(false)));
-        known.map(str::to_owned).collect()
+    /// Threads that read requests.
+    pub fn threads(&self) -> u64 {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(processors) as u64
     }
 
     /// Takes one option; `false` if it is unknown.
@@ -284,7 +273,7 @@ impl MountOptions {
             "restarts" => self.restarts = number(value, 0, 1_000_000, "restarts")? as usize,
             "commit" => self.commit = Duration::from_secs(number(value, 1, 3600, "seconds")?),
             "threads" => self.threads = Some(number(value, 1, 256, "threads")? as usize),
-            "arena" | "meta-cache" => self.arena = arena(value)?,
+            name if ARENA.contains(&name) => self.arena = arena(value)?,
             "scrub" => self.scrub = scrub(value)?,
             "io" => self.direct = one_of(value, &WAYS)?,
             "log-free" => self.log_free = number(value, 1, 50, "percent")? as u32,
@@ -568,7 +557,7 @@ fn arena(value: &str) -> Result<u64, String> {
     match (least..=ARENA_MAX).contains(&size.0) {
         true => Ok(size.0),
         false => Err(format!(
-            "the arena must have {} to {}, and not {size}",
+            "the arena must have {} to {}, and not {value}",
             Size(least),
             Size(ARENA_MAX)
         )),

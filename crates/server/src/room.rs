@@ -1,5 +1,6 @@
 //! How much memory there is for a server: what it may still have, and what it can have at most.
 
+use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
 
@@ -41,9 +42,25 @@ pub fn of_process(pid: u32) -> Option<u64> {
     narrowest(&pid.to_string(), "MemAvailable:", of_group)
 }
 
-/// Memory that this process can have at most, bytes: what the machine is made with, and the limits of the groups that it is in.
-pub fn most() -> Option<u64> {
-    narrowest("self", "MemTotal:", limit_of)
+/// What a mount wants beside its arena of memory, and of address space, bytes (S-16.32).
+const BESIDE: u64 = 48 << 20;
+const MAPPED_BESIDE: u64 = 256 << 20;
+const MAPPED_OF_THREAD: u64 = 16 << 20;
+/// How often an arena's bytes are mapped by a server that takes them over from another, rounded up.
+const MAPPED: u64 = 5;
+
+/// The largest arena that a mount by this process can have, bytes (S-16.32). `None`: nobody says.
+pub fn arena_most(threads: u64) -> Option<u64> {
+    let memory = narrowest("self", "MemTotal:", limit_of);
+    fits(memory, getrlimit(Resource::As).current, threads)
+}
+
+/// The largest arena in so much memory and address space.
+fn fits(memory: Option<u64>, addresses: Option<u64>, threads: u64) -> Option<u64> {
+    let memory = memory.map(|memory| memory.saturating_sub(BESIDE));
+    let beside = MAPPED_BESIDE + threads * MAPPED_OF_THREAD;
+    let addresses = addresses.map(|addresses| addresses.saturating_sub(beside) / MAPPED);
+    memory.into_iter().chain(addresses).min()
 }
 
 /// What a folder of a group tells.

@@ -376,6 +376,10 @@ fn a_log_is_written_where_it_shall_be() {
     bed.unmount();
     let (_, said) = fails(&mut bed.mounting("log=/nowhere/log"));
     assert!(said.contains("/nowhere/log"), "{said}");
+    // S-18.17: in the directory of who mounts, not of its servers.
+    fs::create_dir(bed.path("sub")).unwrap();
+    done(bed.mounting("log=sub/log").current_dir(bed.path("")));
+    assert!(bed.path("sub/log").is_file());
 }
 
 /// A line of text would be written over a pool, or waits for who never reads. S-18.17
@@ -415,6 +419,41 @@ fn an_arena_is_no_larger_than_memory() {
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("arena=1.00T is more than the"), "{said}");
     assert!(!bed.is_mounted());
+    bed.check();
+}
+
+/// Where addresses are few, a mount is one whose next server has enough of them, too. S-16.32
+#[test]
+fn a_mount_fits_in_its_limit_of_addresses() {
+    let Some(bed) = Bed::mounted("") else { return };
+    bed.unmount();
+    let below = |mib: u64, options: &str| {
+        let mount = bed.mounting(options);
+        let mut limited = Command::new("prlimit");
+        limited.arg(format!("--as={}", mib << 20)).arg("--");
+        limited.arg(mount.get_program()).args(mount.get_args());
+        limited
+    };
+    let (code, said) = fails(&mut below(300, "threads=2"));
+    assert!(
+        code == 1 && said.contains("too little memory for a mount"),
+        "{code} {said}"
+    );
+    let (code, said) = fails(&mut below(400, "threads=2,arena=64M"));
+    assert!(
+        code == 2 && said.contains("arena=64.0M is more than the 22.0M"),
+        "{code} {said}"
+    );
+    let mounted = run(&mut below(400, "threads=2"));
+    let said = String::from_utf8(mounted.stderr).unwrap();
+    assert!(
+        mounted.status.success() && said.contains("the arena has 22.0M"),
+        "{said}"
+    );
+    fs::write(bed.on("file"), "answered").unwrap();
+    bed.end_server(Signal::KILL);
+    assert_eq!(fs::read_to_string(bed.on("file")).unwrap(), "answered");
+    bed.unmount();
     bed.check();
 }
 

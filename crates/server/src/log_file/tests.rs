@@ -3,6 +3,7 @@
 use super::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 #[test]
 fn a_log_is_a_file_that_is_no_pool() {
@@ -18,6 +19,11 @@ fn a_log_is_a_file_that_is_no_pool() {
     mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     std::os::unix::fs::symlink("fifo", at("link")).unwrap();
     fs::create_dir(at("dir")).unwrap();
+    // Another pool is known by any of its superblocks.
+    let device = FileDevice::create(&at("torn"), 1024, FileOptions::default()).unwrap();
+    keepfs_store::Store::format(std::sync::Arc::new(device), &Default::default()).unwrap();
+    let torn = File::options().write(true).open(at("torn")).unwrap();
+    torn.write_all_at(&[0; 4096], 0).unwrap();
     for (log, pool, what) in [
         ("fifo", "pool", "is a FIFO"),
         ("link", "pool", "is a FIFO"),
@@ -25,6 +31,7 @@ fn a_log_is_a_file_that_is_no_pool() {
         ("pool", "pool", "is the pool itself"),
         ("bad", "bad", "is the pool itself"),
         ("another", "pool", "begins as a Keepfs pool does"),
+        ("torn", "pool", "has a Keepfs pool in it"),
     ] {
         for said in [
             check(&at(log), &at(pool)).unwrap_err(),

@@ -221,3 +221,17 @@ fn a_log_is_at_any_bytes() {
         MountOptions::parse(&[wrong.to_owned()], false).unwrap_err();
     }
 }
+
+/// S-18.17: what stands from the root stays as it is.
+#[test]
+fn a_log_is_where_who_mounts_is() {
+    let here = std::env::current_dir().unwrap();
+    let lists = ["ro,log=a,noatime", "log=/b/../c", "log=", "log-bytes=61ff", "catalog=a"].map(str::to_owned);
+    let from_the_root = MountOptions::from_the_root(&lists);
+    assert_eq!(from_the_root[0], format!("ro,log={},noatime", here.join("a").display()));
+    assert_eq!(from_the_root[1..3], lists[1..3]);
+    let options = MountOptions::parse(&from_the_root[3..4], false).unwrap();
+    let log = here.join(OsStr::from_bytes(b"a\xff"));
+    assert_eq!(options.log.unwrap(), log);
+    assert_eq!(from_the_root[4], lists[4]);
+}

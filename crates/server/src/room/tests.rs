@@ -10,6 +10,21 @@ fn the_machine_says_what_is_available() {
     assert_eq!(of_machine("MemTotal: 1 kB\n", "MemAvailable:"), None);
 }
 
+/// S-16.32: the narrower of what memory and address space leave; nothing is no arena, and no limit none.
+#[test]
+fn an_arena_leaves_room_beside_it() {
+    const MIB: u64 = 1 << 20;
+    assert_eq!(fits(None, None, 2), None);
+    assert_eq!(fits(Some(64 * MIB), None, 2), Some(16 * MIB));
+    assert_eq!(fits(Some(8 * MIB), None, 2), Some(0));
+    assert_eq!(fits(None, Some((256 + 2 * 16 + 5 * 20) * MIB), 2), Some(20 * MIB));
+    assert_eq!(
+        fits(Some(60 * MIB), Some((256 + 32 * 16 + 5 * 20) * MIB), 32),
+        Some(12 * MIB)
+    );
+    assert_eq!(fits(None, Some(100 * MIB), 2), Some(0));
+}
+
 #[test]
 fn the_narrowest_group_decides() {
     let root = tempfile::tempdir().expect("a folder");
