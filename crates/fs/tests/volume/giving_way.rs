@@ -11,7 +11,7 @@ const BYTES: u64 = PAGES * 4096;
 /// Numbers so far apart have one lock.
 const SHARDS: u64 = 1024;
 /// Who looks needs a processor at the right moment, and gets it in one of so many tries.
-const TRIES: usize = 300;
+const TRIES: usize = 3000;
 
 /// What somebody who asks all the time gets to see while `work` is done.
 fn seen_beside<T: Send>(look: impl Fn() -> T + Sync, work: impl FnOnce()) -> Vec<T> {
