@@ -33,7 +33,7 @@ Options of -o, separated by commas (defaults in brackets):
   nouuid                             beside a mounted pool with the same UUID: a look at a copy, of which no events are kept
   remount                            change ro, rw, the access times, nosuid, nodev, noexec, nosymfollow of a mounted pool
   commit=SECONDS                     everything is made durable at least so often [5]
-  arena=SIZE                         memory for metadata, 16M to 1T [64M]
+  arena=SIZE                         memory for metadata, 16M to 1T [64M, or what fits]
   io=[buffered]|direct               how the server reads and writes the pool's device; direct is O_DIRECT
   log-free=PERCENT                   a checkpoint empties the log when so much of it is left, 1 to 50 [5]
   anchor=[auto]|loop|none            with a loop device (without data) sync(2) and umount(2) wait for the server; auto does without if need be
