@@ -18,7 +18,7 @@ pub struct Held {
 pub struct Kernel {
     /// Numbers that are looked up.
     pub held: [Option<Held>; INODES],
-    /// A resume has lost changes (S-16.5).
+    /// A resume has lost changes (S-16.19).
     pub lost: bool,
 }
 

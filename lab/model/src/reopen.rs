@@ -27,7 +27,7 @@ fn ways(write: &Write, rules: Rules, tears: bool) -> u32 {
 }
 
 /// How many of the entries are taken where those behind them are damaged: as many as can be with each page there that they bring,
-/// as it is named behind them (S-16.5).
+/// as it is named behind them (S-16.19).
 fn there(redo: &[(u8, Rec)], read: &Disk, rules: Rules) -> usize {
     let recs: Vec<Rec> = redo.iter().map(|r| r.1).collect();
     let passes = |n: &usize| brought(&recs[..*n], rules).iter().all(|(p, v)| read.passes(*p, *v));

@@ -92,12 +92,12 @@ rules! {
     ChunkBefore "22c" ["S-4.7", "S-11.7"] Chunks Unseen("the flush behind the superblock, which its pages wait for, is also that of what has moved out of it"), [] "nor one that the checkpoint before has a page in";
     WholeChunk "22d" ["S-4.5", "S-11.7"] Chunks Fails, [] "a chunk is taken only if each of its pages may be handed out";
     HomesApart "23" ["S-10.2", "S-11.9"] Chunks Fails, [] "metadata is written to no page that the checkpoint before uses";
-    LostKept "24a" ["S-16.5", "S-11.10"] Inodes Fails, [] "a number that is looked up is not given again once a resume has lost changes";
-    NoteLives "24b" ["S-16.5", "S-11.10"] Inodes Fails, [] "the next resume has the note of a loss, though it loses nothing";
+    LostKept "24a" ["S-16.19", "S-11.10"] Inodes Fails, [] "a number that is looked up is not given again once a resume has lost changes";
+    NoteLives "24b" ["S-16.7", "S-11.10"] Inodes Fails, [] "the next resume has the note of a loss, though it loses nothing";
     InodesWait "24c" ["S-11.1", "S-11.7"] Inodes Fails, [] "an inode number waits as a page does";
-    BytesForgotten "24d" ["S-16.5", "S-11.10"] Inodes Fails, [] "a resume that has lost changes tells the kernel to forget bytes and attributes";
+    BytesForgotten "24d" ["S-16.20", "S-11.10"] Inodes Fails, [] "a resume that has lost changes tells the kernel to forget bytes and attributes";
     HeldStays "24e" ["S-16.7", "S-11.10"] Inodes Fails, [] "an inode that is looked up is not freed";
-    OwedThere "25" ["S-16.5", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
+    OwedThere "25" ["S-16.19", "S-11.10"] Redo Fails, [] "of damaged redo the longest beginning is taken of which every page is there";
     LossProved "26" ["S-9.7", "S-11.8"] RottenLog Fails, [] "a log that ends before a page which tells of the group there is refused";
     ToldFar "29" ["S-8.15", "S-9.2", "S-9.27", "S-11.8"] RottenEnd Fails, [] "what is durable is told in a page far from the log's end, too";
     ToldBehind "30" ["S-9.2", "S-11.5"] Wrong Fails, [] "what pages behind the log's end tell as durable counts for the groups before it";
