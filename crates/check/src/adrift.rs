@@ -30,7 +30,7 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
                 "the newest superblock (generation {base} or later) is lost: the pool is as of generation {}, and what was written or synced since is lost",
                 pool.sb.generation.get()
             )),
-            Finding::LogGone { .. } => losses.push(finding.to_string()),
+            Finding::LogGone { .. } | Finding::SuperblockNewer { .. } => losses.push(finding.to_string()),
             _ => {}
         }
     }
@@ -41,16 +41,26 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
 /// Where both slots of one generation of superblocks are lost (S-21.10): the older or the newer one. What was written since may tell
 /// which. `None` also where it is known already that the newest one is lost.
 pub(crate) fn beside(pool: &Pool<'_>) -> Option<Finding> {
-    let is_known = |finding: &Finding| matches!(finding, Finding::SuperblockLost { .. });
+    let is_known = |finding: &Finding| {
+        matches!(
+            finding,
+            Finding::SuperblockLost { .. } | Finding::SuperblockNewer { .. }
+        )
+    };
     if !has_log(pool) || pool.sink.findings.iter().any(is_known) || !superblock::is_other_lost(pool.image, &pool.sb) {
         return None;
     }
     let generation = pool.sb.generation.get();
-    let newest = later(pool).into_iter().map(|head| head.base.get()).max();
-    Some(match newest.filter(|base| *base > generation) {
+    Some(match newest(pool) {
         Some(base) => Finding::SuperblockNewer { generation, base },
         None => Finding::SuperblockBeside { generation },
     })
+}
+
+/// The greatest generation that pages of the log tell of, if it is greater than the superblock's.
+pub(crate) fn newest(pool: &Pool<'_>) -> Option<u64> {
+    let told = later(pool).into_iter().map(|head| head.base.get()).max();
+    told.filter(|base| *base > pool.sb.generation.get())
 }
 
 /// The number behind all pages of the log, those of a lost superblock among them: a new log begins behind it (S-9.12).

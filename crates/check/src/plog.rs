@@ -1,5 +1,7 @@
 //! Reading the log: which groups there are, by chain and order alone (SPEC section 8, S-9.1, S-9.2).
 
+mod newer;
+
 use crate::carried;
 use crate::finding::Finding;
 use crate::is_zero;
@@ -9,6 +11,7 @@ use keepfs_codes::crc64;
 use keepfs_format::plog::{CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, PAGE};
+use newer::End;
 
 /// A whole group (S-8.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +70,10 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
     let first = pool.sb.log_seq.get();
     for sequence in first..first + pool.sb.log_pages.get() {
         if !scan.page(pool, sequence) && !scan.undone(pool, sequence) && !scan.made_again(pool, sequence) {
-            scan.judge_end(pool, sequence, first + pool.sb.log_pages.get());
+            let end = first + pool.sb.log_pages.get();
+            if !scan.is_led_on(pool, sequence, end) {
+                scan.judge_end(pool, sequence, end);
+            }
             break;
         }
     }
@@ -207,6 +213,19 @@ impl Scan {
         self.log.seen += 1;
         self.take(sequence, &head, bytes);
         true
+    }
+
+    /// S-9.12: whether a superblock that is lost led on from before page `sequence`.
+    fn is_led_on(&self, pool: &mut Pool<'_>, sequence: u64, end: u64) -> bool {
+        let is_known = |finding: &Finding| matches!(finding, Finding::SuperblockLost { .. });
+        if pool.sink.findings.iter().any(is_known) {
+            return true;
+        }
+        let (chain, stop) = (self.chain, end.min(sequence + 1 + BEHIND));
+        let told = newer::told(pool, End { sequence, chain, stop });
+        let generation = pool.sb.generation.get();
+        let newer = told.map(|base| Finding::SuperblockNewer { generation, base });
+        newer.map(|finding| pool.sink.push(finding)).is_some()
     }
 
     /// S-9.7: why the log ends before page `sequence`; the ring ends before `end`. What pages behind tell as durable is so (S-9.2).

@@ -24,6 +24,8 @@ enum Content {
     None,
     /// One with a right CRC that breaks its own rules; the field.
     Broken(&'static str),
+    /// A right one of this generation, which belongs to other slots (S-2.1).
+    Misplaced(u64),
     /// One that says that the pool has so many pages, more than the device.
     Cut(u64),
     /// A valid one.
@@ -71,6 +73,8 @@ impl Slot {
 /// The newest superblock (S-2.3), with findings about all slots.
 pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superblock>> {
     let slots = read_slots(image);
+    let newest = newest(&slots);
+    let generation = newest.map_or(0, |sb| sb.generation.get());
     for slot in &slots {
         let (number, page) = (slot.slot, slot.page);
         match slot.content {
@@ -78,6 +82,11 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
                 slot: number,
                 page,
                 field,
+            }),
+            Content::Misplaced(newer) if newer > generation => sink.push(Finding::SuperblockField {
+                slot: number,
+                page,
+                field: "generation (it belongs to other slots)",
             }),
             Content::Cut(pages) => sink.push(Finding::SuperblockCut {
                 slot: number,
@@ -88,11 +97,7 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
             _ => {}
         }
     }
-    let newest = slots.iter().filter(|s| s.valid().is_some()).max_by_key(|s| {
-        let generation = s.valid().map_or(0, |sb| sb.generation.get());
-        (generation, core::cmp::Reverse(s.slot))
-    });
-    let Some(newest) = newest.and_then(Slot::valid) else {
+    let Some(newest) = newest else {
         // One that the device is too short for is one.
         if !slots.iter().any(|slot| matches!(slot.content, Content::Cut(_))) {
             sink.push(Finding::NoSuperblock {});
@@ -108,6 +113,13 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
     }
     judge(&slots, newest, sink);
     Some(Box::new(*newest))
+}
+
+/// The valid one of the greatest generation.
+fn newest(slots: &[Slot]) -> Option<&Superblock> {
+    let valid = slots.iter().filter_map(|slot| Some((slot.slot, slot.valid()?)));
+    let newest = valid.max_by_key(|(slot, sb)| (sb.generation.get(), core::cmp::Reverse(*slot)));
+    newest.map(|(_, sb)| sb)
 }
 
 /// Reads the four slots where a superblock stands in its place: where a mount looks, or by a search (S-2.25).
@@ -211,7 +223,7 @@ fn parse(sb: &Superblock, slot: usize, page: u64, device: u64) -> Content {
         return Content::Broken(field);
     }
     if sb.slot_page(slot) != page || !slots_of(sb.generation.get()).contains(&slot) {
-        return Content::Broken("generation (it belongs to other slots)");
+        return Content::Misplaced(sb.generation.get());
     }
     Content::Valid(Box::new(*sb))
 }
@@ -354,7 +366,12 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
     for slot in slots {
         let (number, page) = (slot.slot, slot.page);
         let held = slot.valid().is_some_and(|sb| sb.generation.get() == generation);
-        if matches!(slot.content, Content::Broken(_) | Content::Cut(_)) {
+        let is_told = match slot.content {
+            Content::Broken(_) | Content::Cut(_) => true,
+            Content::Misplaced(newer) => newer > generation,
+            _ => false,
+        };
+        if is_told {
             continue;
         }
         if let Some(byte) = slot.wrong_byte() {
@@ -368,10 +385,12 @@ fn judge(slots: &[Slot], newest: &Superblock, sink: &mut Sink) {
             sink.push(Finding::SuperblockCopy { slot: number, page });
         }
         match slot.content {
-            Content::None | Content::Empty if !own.contains(&number) && was_written => {
+            Content::None | Content::Misplaced(_) | Content::Empty if !own.contains(&number) && was_written => {
                 sink.push(Finding::SuperblockOlder { slot: number, page });
             }
-            Content::None if !own.contains(&number) => sink.push(Finding::SuperblockOld { slot: number, page }),
+            Content::None | Content::Misplaced(_) if !own.contains(&number) => {
+                sink.push(Finding::SuperblockOld { slot: number, page })
+            }
             _ => {}
         }
     }

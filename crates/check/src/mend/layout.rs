@@ -455,15 +455,16 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
     let mut sb = *old;
     let next = mender.generation + 1;
     let image = mender.pool().image;
-    // Page 0 is written where it is what tells the others' places; else the slots that hold none, so that the one in force stays (S-21.18).
+    let is_lost = next > old.generation.get() + 1 || is_other_lost(image, &old);
+    // Page 0 is written where it is what tells the others' places; else the slots that hold none, or are stale, so that the one in force stays (S-21.18).
     let skipped = match tells_slots(image, &old) {
         false => !slots_of(next).contains(&0),
-        true => is_other_lost(image, &old) && slots_of(next) == slots_of(old.generation.get()),
+        true => is_lost && slots_of(next) == slots_of(old.generation.get()),
     };
     sb.generation = (next + u64::from(skipped)).into();
     sb.incarnation = ((old.incarnation.get() + 1) % (1 << 63)).into();
     sb.seq = mender.seq.into();
-    let seen = match is_other_lost(image, &old) {
+    let seen = match is_lost {
         true => adrift::behind(mender.pool()),
         false => 0,
     };

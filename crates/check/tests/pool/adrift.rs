@@ -2,10 +2,13 @@
 
 use crate::builder::{Builder, Built, LOG_PAGES, LOG_START, PAGES};
 use crate::sample;
+use keepfs_check::mend::plan;
 use keepfs_check::read::{Part, View};
 use keepfs_check::{Finding, Options, walk};
-use keepfs_format::plog::Record;
-use keepfs_format::superblock::slot_page;
+use keepfs_codes::crc64;
+use keepfs_format::plog::{FLAG_LAST, MAGIC, PAYLOAD_OFFSET, PageHead, Record};
+use keepfs_format::superblock::{CLEAN, slot_page};
+use keepfs_format::{FromZeros, IntoBytes, PAGE};
 
 /// A file of three pages.
 const FILE: u64 = 4;
@@ -159,5 +162,117 @@ fn one_slot_of_each_is_enough() {
         let built = without_slots(b, slots);
         let view = View::salvage(&built.bytes).unwrap();
         assert!(view.losses().is_empty(), "{slots:?} {:?}", view.losses());
+    }
+}
+
+/// First number of a log whose pool has numbers of its own (S-8.13), at place 18 of the ring.
+const OWN: u64 = (1 << 40) + 50;
+
+/// A page of a later life, as its own head tells it.
+fn put_page(built: &mut Built, place: u64, number: u64, base: u64) {
+    let mut head = PageHead::new_zeroed();
+    (head.magic, head.flags) = (MAGIC.into(), FLAG_LAST);
+    (head.sequence, head.base) = (number.into(), base.into());
+    (head.group, head.durable, head.seq) = (9.into(), 8.into(), 200.into());
+    built.page(LOG_START + place % LOG_PAGES)[..PAYLOAD_OFFSET].copy_from_slice(head.as_bytes());
+}
+
+/// A pool with numbers of its own and one group in the log, closed or not.
+fn numbered(is_closed: bool) -> Built {
+    let mut b = sample::pool();
+    b.sb.log_seq = OWN.into();
+    match is_closed {
+        true => b.sb.state = CLEAN.into(),
+        false => b.group(&[tail(FILE, 0)]),
+    }
+    b.build()
+}
+
+/// A check, a salvage and a repair of it.
+fn tells_newer(built: &Built, base: u64, what: &str) {
+    let newer = Finding::SuperblockNewer { generation: 3, base };
+    let before = walk(&built.bytes, &Options::default());
+    assert!(
+        before.findings.contains(&newer) && !before.is_sound(),
+        "{what}: {:?}",
+        before.findings
+    );
+    let view = View::salvage(&built.bytes).unwrap();
+    assert_eq!(view.losses(), [newer.to_string()], "{what}");
+    let plan = plan(&built.bytes).unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
+    // The superblock in force stays until the new one, of the other parity, stands.
+    assert!(
+        plan.generation > base && plan.generation.is_multiple_of(2),
+        "{what}: {}",
+        plan.generation
+    );
+    let mut bytes = built.bytes.clone();
+    for write in &plan.writes {
+        bytes[write.page as usize * PAGE..][..PAGE].copy_from_slice(&write.bytes[..]);
+    }
+    assert_eq!(walk(&bytes, &Options::default()).findings, [], "{what}");
+}
+
+/// S-9.12, S-9.20: the slots of the lost superblock hold an older one (generation 2): what the log tells at its end is enough.
+#[test]
+fn a_stale_superblock_hides_no_lost_one() {
+    for is_closed in [true, false] {
+        let end = if is_closed { OWN } else { OWN + 1 };
+        let later = end + LOG_PAGES;
+        let pages: [&[(u64, u64, u64)]; 5] = [
+            &[(end, later, 4)],
+            &[(end + 1, later + 1, 4)],
+            &[(end, later, 3), (end + 1, later + 1, 4)],
+            &[(end, later + 7 * LOG_PAGES, 5)],
+            &[(end, later, 4), (end + 1, later + 1, 6)],
+        ];
+        for pages in pages {
+            let mut built = numbered(is_closed);
+            pages
+                .iter()
+                .for_each(|(place, number, base)| put_page(&mut built, *place, *number, *base));
+            let base = pages.iter().map(|(.., base)| *base).max().unwrap();
+            tells_newer(&built, base, &format!("closed {is_closed}: {pages:?}"));
+        }
+        let silent: [&[(u64, u64, u64)]; 5] = [
+            &[(end, later, 3)],
+            &[(end, later + 1, 4)],
+            &[(end + 2, later + 2, 4)],
+            &[
+                (end, later, 3),
+                (end + 1, later + 1, 3),
+                (end + 2, later + 2 + LOG_PAGES, 4),
+            ],
+            &[(end, later + 8 * LOG_PAGES, 4)],
+        ];
+        for pages in silent {
+            let mut built = numbered(is_closed);
+            pages
+                .iter()
+                .for_each(|(place, number, base)| put_page(&mut built, *place, *number, *base));
+            let report = walk(&built.bytes, &Options::default());
+            assert!(report.is_sound(), "closed {is_closed}: {pages:?} {:?}", report.findings);
+        }
+    }
+}
+
+/// S-10.7: the log of the lost superblock goes on from no page, and its first ones were written before it.
+#[test]
+fn a_stale_superblock_hides_no_log_begun_anew() {
+    for bases in [&[4][..], &[3, 4], &[3, 3, 4]] {
+        let mut b = sample::pool();
+        let chain = [b.sb.chain.get().to_le_bytes(), 4u64.to_le_bytes()].concat();
+        for (n, base) in bases.iter().enumerate() {
+            b.group(&[tail(FILE, n as u64)]);
+            b.log[n][0].head.base = (*base).into();
+        }
+        let own = core::mem::replace(&mut b.sb.chain, crc64::full(&chain).into());
+        let mut built = b.build();
+        for generation in [2, 3] {
+            let mut sb = built.sb;
+            (sb.generation, sb.chain) = (generation.into(), own);
+            built.write_superblock(&sb);
+        }
+        tells_newer(&built, 4, &format!("{bases:?}"));
     }
 }

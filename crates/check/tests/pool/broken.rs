@@ -186,6 +186,42 @@ fn superblock_fields() {
     }
 }
 
+/// S-2.1: a superblock that was written over a slot of the other generation is none there: the pool goes on, and a repair of what it
+/// wrote over can be done. A newer one than all that stand in their slots tells of what is lost.
+#[test]
+fn misplaced_superblocks() {
+    let place = |slot: usize, generation: u64| {
+        let mut built = sample::pool().build();
+        let mut sb = built.sb;
+        sb.generation = generation.into();
+        built.write_slot(slot, &sb);
+        built
+    };
+    let cases = [
+        (2, 3, Finding::SuperblockOld { slot: 2, page: 512 }),
+        (1, 2, Finding::SuperblockCopy { slot: 1, page: 256 }),
+    ];
+    for (slot, generation, expected) in cases {
+        let mut built = place(slot, generation);
+        assert_eq!(walk(&built.bytes, &DATA).findings, [expected], "{slot}");
+        for write in plan(&built.bytes).expect("a plan").writes {
+            built.page(write.page).copy_from_slice(&write.bytes[..]);
+        }
+        let left = walk(&built.bytes, &DATA);
+        assert!(
+            left.errors().next().is_none() && (slot == 2 || left.findings.is_empty()),
+            "{left}"
+        );
+    }
+    let field = "generation (it belongs to other slots)";
+    let newer = Finding::SuperblockField {
+        slot: 2,
+        page: 512,
+        field,
+    };
+    assert_eq!(walk(&place(2, 5).bytes, &DATA).findings, [newer]);
+}
+
 /// S-3.1, S-4.3.
 #[test]
 fn map_entries() {

@@ -158,6 +158,9 @@ fn next(args: &Check, report: &Report) -> String {
     };
     let is_of_an_end = |finding: &Finding| matches!(finding, Finding::DataTail { .. });
     let is_of_data = |finding: &Finding| matches!(finding, Finding::DataBad { .. }) || is_of_an_end(finding);
+    // Where nothing but data is wrong the walk has met all names.
+    let has_no_name = |finding: &Finding| report.files(finding).iter().all(|file| file.path.is_empty());
+    let is_nameless = |finding: &Finding| is_of_data(finding) && report.counts.orphans > 0 && has_no_name(finding);
     let cut = report.findings.iter().find_map(|finding| match finding {
         Finding::SuperblockCut { pages, .. } => Some(pages.saturating_mul(PAGE as u64)),
         _ => None,
@@ -170,15 +173,25 @@ fn next(args: &Check, report: &Report) -> String {
             "what to do: check the path; if it was a pool, `keepfs check --repair --dry-run {pool}` says whether a superblock can be made, and \
              `keepfs salvage {pool} DIR` copies out what is found"
         ),
+        None if report.errors().all(is_nameless) => {
+            "what to do: nothing: these are files without a name, removed while they were open; their blocks are given back when who has \
+             them open lets go of them, else by the next mount"
+                .into()
+        }
         None if report.errors().all(is_of_an_end) => {
             "what to do: mount it and write these files anew (`cp -p --reflink=never FILE NEW && mv NEW FILE`), which leaves nothing beyond \
              their ends; no repair changes pages of files"
                 .into()
         }
         None if report.errors().all(is_of_data) => {
-            "what to do: mount it and restore these files from a backup (rsync needs --checksum or --ignore-times), or remove them; no repair \
-             brings back pages of files"
-            .into()
+            let nameless = match report.errors().any(is_nameless) {
+                true => "; those of which no path is told were removed while they were open, and a mount gives their blocks back",
+                false => "",
+            };
+            format!(
+                "what to do: mount it and restore these files from a backup (rsync needs --checksum or --ignore-times), or remove them; no \
+                 repair brings back pages of files{nameless}"
+            )
         }
         None => format!(
             "what to do: {first}`keepfs check --repair --dry-run {pool}` says what a repair would do, without --dry-run it is done"

@@ -639,6 +639,97 @@ fn newest_slots(bed: &Bed) -> Vec<u64> {
         .collect()
 }
 
+/// What the slots of a lost superblock hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Slot {
+    Stale,
+    Bits,
+    Zeros,
+}
+
+fn lose(image: &mut [u8], older: &[u8], page: u64, how: Slot) {
+    let bytes = (page * PAGE) as usize..((page + 1) * PAGE) as usize;
+    match how {
+        Slot::Stale => image[bytes.clone()].copy_from_slice(&older[bytes]),
+        // More than a slot is read without (S-2.27).
+        Slot::Bits => [100, 102].into_iter().for_each(|at| image[bytes.start + at] ^= 4),
+        Slot::Zeros => image[bytes].fill(0),
+    }
+}
+
+/// S-9.12, S-21.10, S-21.24: a device dropped the writes of the newest superblock, and its slots hold an older one. Check, salvage and
+/// repair call that no more whole than the mount does, and a repair of it goes on from the one before, with bad metablocks, too.
+#[test]
+fn a_stale_newest_superblock_is_a_lost_one() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::empty();
+    done(keepfs(["create", "--size", "16M"]).arg(bed.pool()));
+    let write = |name: &str| {
+        fs::write(bed.on(name), name).unwrap();
+        File::open(bed.on(name)).unwrap().sync_all().unwrap();
+    };
+    bed.mount("keeper=off");
+    write("before");
+    bed.unmount();
+    let older = fs::read(bed.pool()).unwrap();
+    bed.mount("keeper=off,commit=3600");
+    (0..2).for_each(|n| write(&format!("lost{n}")));
+    bed.end_server(Signal::KILL);
+    done(keepfs(["unmount"]).arg(bed.dir()));
+    let whole = fs::read(bed.pool()).unwrap();
+    let (newest, all) = (newest_slots(&bed), slots_of(&bed));
+    let metablocks = ["Pages", "Totals", "Homes"];
+    let two = |first, second| vec![(newest[0], first), (newest[1], second)];
+    let cases = [
+        (two(Slot::Stale, Slot::Stale), &[][..]),
+        (two(Slot::Stale, Slot::Bits), &[]),
+        (two(Slot::Zeros, Slot::Stale), &[]),
+        (all.iter().map(|page| (*page, Slot::Stale)).collect(), &[]),
+        (two(Slot::Stale, Slot::Stale), &metablocks),
+    ];
+    for (slots, bad) in cases {
+        let what = format!("{slots:?}, {bad:?} bad");
+        let mut image = whole.clone();
+        slots
+            .iter()
+            .for_each(|(page, how)| lose(&mut image, &older, *page, *how));
+        fs::write(bed.pool(), &image).unwrap();
+        let pages: Vec<u64> = bad.iter().flat_map(|space| pages_of(&bed, space)).collect();
+        ruin(&bed, &pages);
+        let output = run(keepfs(["check"]).arg(bed.pool()));
+        let said = String::from_utf8_lossy(&output.stdout);
+        let is_told = said.contains("superblock-newer") && !said.contains("no errors");
+        assert!(output.status.code() == Some(4) && is_told, "{what}: {said}");
+        let output = run(keepfs(["salvage"]).arg(bed.pool()).arg(bed.path("out")));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.code() == Some(3) && !said.contains("everything was copied"),
+            "{what}: {said}"
+        );
+        assert_eq!(fs::read(bed.path("out/before")).unwrap(), b"before", "{what}");
+        fs::remove_dir_all(bed.path("out")).unwrap();
+        let (_, said) = fails(keepfs(["mount"]).args([bed.pool(), bed.dir()]));
+        assert!(!bad.is_empty() || said.contains("newest superblock"), "{what}: {said}");
+        let output = run(&mut repair(&bed));
+        assert_eq!(output.status.code(), Some(1), "{what}: {output:?}");
+        fs::remove_file(bed.path("undo")).unwrap();
+        for name in ["one", "two"] {
+            bed.mount("keeper=off");
+            write(name);
+            bed.unmount();
+        }
+        bed.check();
+        bed.mount("ro,keeper=off");
+        assert!(
+            ["before", "one", "two"].iter().all(|name| bed.on(name).exists()),
+            "{what}"
+        );
+        bed.unmount();
+    }
+}
+
 /// S-9.12: behind a crash both slots of the newest superblock are lost. Nothing of it is passed over in silence, and whoever goes on from
 /// the one before is not refused later.
 #[test]

@@ -2,10 +2,8 @@
 
 use super::*;
 
-/// A repair changes no page of a file (S-21.3): where nothing else is wrong it is not what is to be done.
-#[test]
-fn no_repair_is_recommended_for_what_it_does_not_mend() {
-    let args = Check {
+fn args() -> Check {
+    Check {
         pool: "pool".into(),
         json: false,
         data: true,
@@ -14,7 +12,13 @@ fn no_repair_is_recommended_for_what_it_does_not_mend() {
         dry_run: false,
         undo_file: None,
         undo: None,
-    };
+    }
+}
+
+/// A repair changes no page of a file (S-21.3): where nothing else is wrong it is not what is to be done.
+#[test]
+fn no_repair_is_recommended_for_what_it_does_not_mend() {
+    let args = args();
     let (ino, index, page) = (36, 7, 900);
     let said = |findings: &[Finding]| {
         let mut report = Report::default();
@@ -29,4 +33,19 @@ fn no_repair_is_recommended_for_what_it_does_not_mend() {
         assert!(!said(&findings).contains("--repair"), "{}", said(&findings));
     }
     assert!(said(&[tail, Finding::RootMissing {}]).contains("--repair"));
+}
+
+/// What nobody can look up is not to be restored.
+#[test]
+fn no_backup_is_recommended_for_files_without_a_name() {
+    let mut report = Report::default();
+    report.generation = 9;
+    report.counts.orphans = 1;
+    report.findings = vec![Finding::DataBad {
+        ino: 36,
+        index: 7,
+        page: 900,
+    }];
+    let said = next(&args(), &report);
+    assert!(said.contains("without a name") && !said.contains("backup"), "{said}");
 }
