@@ -30,7 +30,9 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
                 "the newest superblock (generation {base} or later) is lost: the pool is as of generation {}, and what was written or synced since is lost",
                 pool.sb.generation.get()
             )),
-            Finding::LogGone { .. } | Finding::SuperblockNewer { .. } => losses.push(finding.to_string()),
+            Finding::LogGone { .. } | Finding::SuperblockNewer { .. } | Finding::SuperblockPlace { .. } => {
+                losses.push(finding.to_string());
+            }
             _ => {}
         }
     }
@@ -51,10 +53,12 @@ pub(crate) fn beside(pool: &Pool<'_>) -> Option<Finding> {
         return None;
     }
     let generation = pool.sb.generation.get();
-    Some(match newest(pool) {
-        Some(base) => Finding::SuperblockNewer { generation, base },
-        None => Finding::SuperblockBeside { generation },
-    })
+    let is_misplaced = |finding: &Finding| matches!(finding, Finding::SuperblockPlace { .. });
+    match newest(pool) {
+        Some(base) => Some(Finding::SuperblockNewer { generation, base }),
+        None if pool.sink.findings.iter().any(is_misplaced) => None,
+        None => Some(Finding::SuperblockBeside { generation }),
+    }
 }
 
 /// The greatest generation that pages of the log tell of, if it is greater than the superblock's.

@@ -113,6 +113,8 @@ findings! {
         "superblock slot {slot} (page {page}) does not hold the superblock before the newest one, although the pool was closed: the page was damaged since; the next mounts write it anew";
     SuperblockFlipped { slot: usize, page: u64, byte: usize } = "superblock-flipped", Warning,
         "superblock slot {slot} (page {page}) has a wrong bit, in byte {byte}: its checksum tells which, nothing is lost, and the next mount for writing leaves all slots whole";
+    SuperblockPlace { slot: usize, page: u64, generation: u64 } = "superblock-place", Error,
+        "superblock slot {slot} (page {page}) holds a superblock of generation {generation}, which belongs to other slots and is newer than all there: the newest superblock is lost, and what was written or synced since the one before";
     SuperblockLost { sequence: u64, base: u64 } = "superblock-lost", Error,
         "log page {sequence} builds on superblock generation {base}, newer than any slot: the newest superblock was lost";
     SuperblockBeside { generation: u64 } = "superblock-beside", Warning,
@@ -308,6 +310,16 @@ impl Finding {
                 inodes_of(id.0, owners)
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// The generation of the lost superblock, newer than the one taken, that it tells of.
+    pub(crate) fn lost_superblock(&self) -> Option<u64> {
+        match self {
+            Finding::SuperblockLost { base: lost, .. }
+            | Finding::SuperblockNewer { base: lost, .. }
+            | Finding::SuperblockPlace { generation: lost, .. } => Some(*lost),
+            _ => None,
         }
     }
 

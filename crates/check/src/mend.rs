@@ -321,9 +321,7 @@ impl<'i> Mender<'i> {
         let found = scan::fill(&mut pool);
         let log = plog::read(&mut pool);
         for finding in adrift::beside(&pool).iter().chain(&pool.sink.findings) {
-            if let Finding::SuperblockLost { base, .. } | Finding::SuperblockNewer { base, .. } = finding {
-                generation = generation.max(*base);
-            }
+            generation = generation.max(finding.lost_superblock().unwrap_or(0));
         }
         let replayed = replay::replay(&mut pool, &log);
         let seq = replayed.seq;
@@ -412,7 +410,9 @@ impl<'i> Mender<'i> {
                         "the log is cut before group {group}: what was synced from there on is lost"
                     ));
                 }
-                Finding::SuperblockLost { base, .. } | Finding::SuperblockNewer { base, .. } => {
+                Finding::SuperblockLost { base, .. }
+                | Finding::SuperblockNewer { base, .. }
+                | Finding::SuperblockPlace { generation: base, .. } => {
                     self.given.log(self.log.group, true);
                     self.act(format!(
                         "superblock generation {base} was lost: the pool goes back to generation {}",

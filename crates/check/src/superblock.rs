@@ -83,10 +83,15 @@ pub(crate) fn choose(image: &dyn Image, sink: &mut Sink) -> Option<Box<Superbloc
                 page,
                 field,
             }),
-            Content::Misplaced(newer) if newer > generation => sink.push(Finding::SuperblockField {
+            Content::Misplaced(_) if newest.is_none() => sink.push(Finding::SuperblockField {
                 slot: number,
                 page,
                 field: "generation (it belongs to other slots)",
+            }),
+            Content::Misplaced(newer) if newer > generation => sink.push(Finding::SuperblockPlace {
+                slot: number,
+                page,
+                generation: newer,
             }),
             Content::Cut(pages) => sink.push(Finding::SuperblockCut {
                 slot: number,

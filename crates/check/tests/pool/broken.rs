@@ -3,6 +3,7 @@
 use crate::builder::{Builder, Built, PAGES, node};
 use crate::sample::{self, INDEX, LEAF_DIR, LEAF_LOW, TREE_A, TREE_ROOT, XATTR_A, XATTR_B};
 use keepfs_check::mend::plan;
+use keepfs_check::read::View;
 use keepfs_check::{Finding, Options, walk};
 use keepfs_format::bitmap::{self, TOTALS};
 use keepfs_format::blockmap::{LOST, PageEntry, UNWRITTEN, WRITTEN};
@@ -213,13 +214,27 @@ fn misplaced_superblocks() {
             "{left}"
         );
     }
-    let field = "generation (it belongs to other slots)";
-    let newer = Finding::SuperblockField {
-        slot: 2,
-        page: 512,
-        field,
-    };
-    assert_eq!(walk(&place(2, 5).bytes, &DATA).findings, [newer]);
+    for (slot, page, generation) in [(2, 512, 5), (2, 512, 7), (1, 256, 4), (0, 0, 9)] {
+        let mut built = place(slot, generation);
+        let newer = Finding::SuperblockPlace { slot, page, generation };
+        let report = walk(&built.bytes, &DATA);
+        assert!(
+            !report.is_sound() && report.findings.contains(&newer),
+            "{slot} {generation}: {report}"
+        );
+        let losses = View::salvage(&built.bytes).unwrap().losses().join("; ");
+        assert!(losses.contains("is lost"), "{slot} {generation}: {losses}");
+        let plan = plan(&built.bytes).unwrap_or_else(|refusal| panic!("{slot} {generation}: {refusal}"));
+        assert!(
+            plan.generation > generation && plan.generation.is_multiple_of(2),
+            "{slot} {generation}"
+        );
+        for write in plan.writes {
+            built.page(write.page).copy_from_slice(&write.bytes[..]);
+        }
+        let left = walk(&built.bytes, &DATA);
+        assert!(left.findings.is_empty(), "{slot} {generation}: {left}");
+    }
 }
 
 /// S-3.1, S-4.3.
