@@ -78,8 +78,8 @@ impl Volume {
         let volume = Volume::assembled(store, lookups, options);
         if !volume.is_read_only() {
             match volume.begin_writing() {
-                // As where the recovery lacks what only writers need (S-16.6).
-                Err(Error::Store(why @ keepfs_store::Error::Damaged(_))) => volume.store.end_writing(why),
+                // As where the recovery lacks what only writers need (S-16.6), or cannot write (S-16.33).
+                Err(Error::Store(why)) if why.ends_writing_of_a_resume() => volume.store.end_writing(why),
                 begun => begun?,
             }
         }

@@ -146,6 +146,21 @@ impl Error {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::HostFull { .. }))
     }
 
+    /// Whether the device did not take what was written, or not for good: what it has may still be read (S-16.33).
+    pub fn is_unwritten(&self) -> bool {
+        let Error::Device(error) = self else { return false };
+        match &**error {
+            DeviceError::Io { what, .. } => *what != "read",
+            DeviceError::Flush { .. } | DeviceError::HostFull { .. } | DeviceError::Cut { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a server that takes another's place and meets this reads what there is, and writes nothing (S-16.6, S-16.33).
+    pub fn ends_writing_of_a_resume(&self) -> bool {
+        matches!(self, Error::Damaged(_)) || self.is_unwritten()
+    }
+
     /// Whether the device is there and failed one operation: the same at another page may succeed.
     pub fn is_device_io(&self) -> bool {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))

@@ -29,9 +29,12 @@ pub struct Upgraded {
     pub pid: u64,
     /// Its program.
     pub program: PathBuf,
+    /// What it serves no more: writing has ended, and why (S-16.33).
+    pub ended: Option<String>,
 }
 
-/// Replaces the server of the mount at `dir` by one of `program`, or of the program that this process is. Errors: the one before goes on.
+/// Replaces the server of the mount at `dir` by one of `program`, or of the program that this process is. Errors: the one before
+/// goes on, or none does any more.
 pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> {
     let (mount, record) = unserved::server_at(dir)?;
     let dir = mount.dir.shown();
@@ -54,11 +57,11 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
         )));
     }
     let _alone = turn(&record)?;
-    let before = which(&record)?;
+    let before = Which::of(&status(&record)?);
     // For the keeper: which program it is, no server is believed.
     registry::wish(record.pid, &program).map_err(|e| failed(&format!("its keeper cannot be told: {e}")))?;
     let asked: Result<Told, Silent> = control::ask_once(&record, &Question::Upgrade);
-    let after = which(&record);
+    let after = status(&record);
     // Nobody shall take it for a wish of another time.
     drop(registry::take_wish(record.pid));
     match asked {
@@ -70,13 +73,18 @@ pub fn upgrade(dir: &Path, program: Option<&Path>) -> Result<Upgraded, Failure> 
         }
         Err(error) => return Err(failed(&error.to_string())),
     }
-    let after = after?;
+    let status = after?;
+    if status.keeper.is_none() {
+        return Err(failed(&said(&status)));
+    }
+    let after = Which::of(&status);
     let runs = std::fs::read_link(format!("/proc/{}/exe", after.pid)).ok();
     match runs {
         Some(runs) if runs == program && after != before => Ok(Upgraded {
             dir: mount.dir.clone(),
             pid: after.pid,
             program,
+            ended: has_ended(&status).then(|| said(&status)),
         }),
         _ => Err(failed(
             "the new program did not come to serve; the one before goes on (see `keepfs events`)",
@@ -103,11 +111,27 @@ fn meant(given: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-fn which(record: &Record) -> Result<Which, Failure> {
-    let status: Status =
-        control::ask(record, &Question::Status).map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))?;
-    Ok(Which {
-        pid: status.server_pid.unwrap_or_default().into(),
-        servers: status.keeper.map_or(0, |keeper| keeper.servers),
-    })
+impl Which {
+    fn of(status: &Status) -> Which {
+        Which {
+            pid: status.server_pid.unwrap_or_default().into(),
+            servers: status.keeper.as_ref().map_or(0, |keeper| keeper.servers),
+        }
+    }
+}
+
+fn has_ended(status: &Status) -> bool {
+    status.mount.as_ref().is_some_and(|mount| mount.writing_ended)
+}
+
+/// What a mount that is not as it should be says of itself, in a sentence.
+fn said(status: &Status) -> String {
+    let parts = [&status.status, &status.action].into_iter().flatten();
+    let parts = parts.chain(&status.errors).map(String::as_str);
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+fn status(record: &Record) -> Result<Status, Failure> {
+    let status = control::ask(record, &Question::Status);
+    status.map_err(|e| Failure::Other(format!("{}: {e}", record.dir.shown())))
 }

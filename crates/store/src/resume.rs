@@ -6,7 +6,8 @@
 //!     arena is evidence.
 //! Z-2 A death anywhere in here repeats it with the same memory and comes to the same state: the memory that the keeper
 //!     holds changes only in ways that say the same again, and the device by the recovery's checkpoint alone.
-//! Z-3 Where a mount for writing would be refused for what all share (S-9.22), the pool is read: who has it mounted has a server.
+//! Z-3 Where a mount for writing would be refused for what all share (S-9.22), or the device does not take what the resume
+//!     writes (S-16.33), the pool is read: who has it mounted has a server.
 
 mod evidence;
 
@@ -79,7 +80,7 @@ pub struct Resumed {
     pub answered: Vec<Answered>,
     /// Requests that were begun and not executed, and in how many lives.
     pub begun: Vec<(u64, u32)>,
-    /// Writing had ended in the life before, because the device failed: this one does not write either.
+    /// The device failed, in the life before or when this one was to write: it does not write.
     pub device_failed: bool,
     /// How long it took.
     pub parts: Parts,
@@ -179,8 +180,20 @@ pub(crate) fn resume(
     remains: Remains,
     mut raise: impl FnMut(u64),
 ) -> Result<(Arc<Store>, Resumed), Error> {
-    let resume = |device| resume_or_read(device, options, remains, &mut raise);
-    let ((mut store, resumed), guard) = mmp::claimed(device, options.claimant(), Why::Succeed, resume)?;
+    let again = remains.duplicate()?;
+    let mut claim = |options: &StoreOptions, remains, unwritten: Option<&Error>| {
+        let resume = |device| resume_or_read(device, options, remains, unwritten, &mut raise);
+        mmp::claimed(device.clone(), options.claimant(), Why::Succeed, resume)
+    };
+    let claimed = match claim(options, remains, None) {
+        // It cannot be shown whose the pool is (S-16.33).
+        Err(why) if why.is_unwritten() && !options.read_only => {
+            tracing::error!(error = %why, "the pool is read-only from here on: it cannot be claimed");
+            claim(&for_reading(options), again, Some(&why)).map_err(|_| why)
+        }
+        claimed => claimed,
+    };
+    let ((mut store, resumed), guard) = claimed?;
     store.life.mmp = guard;
     let options = StoreOptions {
         read_only: store.ground.is_read_only(),
@@ -189,34 +202,41 @@ pub(crate) fn resume(
     Ok((store.start(&options)?, resumed))
 }
 
+fn for_reading(options: &StoreOptions) -> StoreOptions {
+    StoreOptions {
+        read_only: true,
+        ..options.clone()
+    }
+}
+
+/// A resume that reads where it may not or cannot write (S-16.6, S-16.33). `unwritten`: why it cannot, if that is known.
 fn resume_or_read(
     device: Arc<dyn Device>,
     options: &StoreOptions,
     remains: Remains,
+    unwritten: Option<&Error>,
     mut raise: impl FnMut(u64),
 ) -> Result<(Store, Resumed), Error> {
     let again = remains.duplicate()?;
-    match resume_as(device.clone(), options, remains, &mut raise) {
-        Err(why @ Error::Damaged(_)) if !options.read_only => {
-            let options = StoreOptions {
-                read_only: true,
-                ..options.clone()
-            };
-            let resumed = resume_as(device, &options, again, &mut raise).map_err(|_| why.clone())?;
-            match resumed.0.frames.fences.has_what_writers_need() {
-                Err(missing) => resumed.0.end_writing(missing),
-                Ok(()) => return Err(why),
-            }
-            Ok(resumed)
-        }
-        resumed => resumed,
+    let why = match resume_as(device.clone(), options, remains, unwritten, &mut raise) {
+        Err(why) if !options.read_only && why.ends_writing_of_a_resume() => why,
+        resumed => return resumed,
+    };
+    let unwritten = Some(&why).filter(|why| why.is_unwritten());
+    let resumed = resume_as(device, &for_reading(options), again, unwritten, &mut raise).map_err(|_| why.clone())?;
+    match resumed.0.frames.fences.has_what_writers_need() {
+        Err(missing) => resumed.0.end_writing(missing),
+        Ok(()) if unwritten.is_some() => {}
+        Ok(()) => return Err(why),
     }
+    Ok(resumed)
 }
 
 fn resume_as(
     device: Arc<dyn Device>,
     options: &StoreOptions,
     remains: Remains,
+    unwritten: Option<&Error>,
     mut raise: impl FnMut(u64),
 ) -> Result<(Store, Resumed), Error> {
     let mut resumed = Resumed::default();
@@ -225,7 +245,7 @@ fn resume_as(
     let findings = remains.findings().to_vec();
     let code = options.protect.unwrap_or(Pool::on(&*device)?.protect);
     let mut dead = Dead::adopt(remains, options, code, &mut resumed.findings);
-    resumed.device_failed = dead.has_failed(&*device, options);
+    resumed.device_failed = dead.has_failed(&*device, options, unwritten);
     let options = StoreOptions {
         lasting: true,
         read_only: options.read_only || resumed.device_failed,
@@ -269,8 +289,9 @@ fn resume_as(
         store.life.inherited = Some(inherited);
     }
     if resumed.device_failed {
-        let why = "the device failed in the life before; unmount the pool and mount it again";
-        store.ground.ending.writes_no_more(Error::ReadOnly(why.into()));
+        let before = "the device failed in the life before; unmount the pool and mount it again";
+        let why = unwritten.cloned().unwrap_or_else(|| Error::ReadOnly(before.into()));
+        store.ground.ending.writes_no_more(why);
     }
     planted::step(Point::Carried);
     resumed.parts.requests = clock.lap();
@@ -305,9 +326,14 @@ fn carry(store: &Store, mut met: Vec<Met>, left: Option<&Left>, raise: &mut impl
 impl Dead {
     /// Whether the device had failed in the life before, or fails now to flush what that life wrote: what is read is believed
     /// to be durable, and who is told of a failed flush is told once (S-9.23). So that is noted before anything is read, in the
-    /// memory that outlives this life too.
-    fn has_failed(&self, device: &dyn Device, options: &StoreOptions) -> bool {
-        let Some(adopted) = &self.adopted else { return false };
+    /// memory that outlives this life too, and so is a write of this resume that failed (`unwritten`).
+    fn has_failed(&self, device: &dyn Device, options: &StoreOptions, unwritten: Option<&Error>) -> bool {
+        let Some(adopted) = &self.adopted else {
+            return unwritten.is_some();
+        };
+        if unwritten.is_some() {
+            adopted.note_device_failed();
+        }
         if adopted.device_failed() || options.read_only || planted::is(Bug::NoFlushBeforeRecovery) {
             return adopted.device_failed();
         }

@@ -29,6 +29,7 @@ mod small_files;
 mod space;
 mod sparse;
 mod threads;
+mod unwritable;
 
 use keepfs_check::{Image, Options, walk};
 use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};

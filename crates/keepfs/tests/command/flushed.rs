@@ -1,11 +1,13 @@
 //! A real flush that fails, in the system's own page cache: a loop device over a file in a full tmpfs.
 
-use super::bed::{Bed, done, keepfs, possible, run};
+use super::bed::{Bed, done, fails, keepfs, possible, run};
 use keepfs_media::file::{FileDevice, FileOptions, OpenMode};
 use keepfs_media::{Class, Device, DeviceError, PAGE, PageNo};
+use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// A block device whose backing has no room for pages that were never written, while `full`.
 struct Small {
@@ -123,4 +125,60 @@ fn a_failed_flush_that_nobody_noted_is_known_to_the_next_server() {
     third.write(PageNo(0), &[6; PAGE], Class::Data).unwrap();
     third.flush().unwrap();
     third.flush().unwrap();
+}
+
+/// The mount reads all that was answered, and says that it writes nothing.
+fn reads_alone(bed: &Bed) {
+    assert_eq!(fs::read(bed.on("kept")).unwrap(), vec![3; 1 << 20]);
+    let refused = fs::write(bed.on("more"), b"").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
+    let status = bed.status();
+    assert_eq!(status["state"], "FAULTED", "{status}");
+    assert_eq!(status["mount"]["writing_ended"], true, "{status}");
+    let why = status["status"].as_str().unwrap();
+    assert!(why.ends_with("which ended all writing"), "{status}");
+}
+
+/// A server that takes the place of one that died, or of one that made room for it, and whose device takes nothing that it writes,
+/// serves all that can be read; an upgrade says so. S-16.33
+#[test]
+fn a_server_that_cannot_write_reads() {
+    if !possible() {
+        return;
+    }
+    for dies in [true, false] {
+        let bed = Bed::empty();
+        let small = Small::new(&bed);
+        done(&mut keepfs(["create", &small.device]));
+        // So a write fails, as well as flushes.
+        done(keepfs(["mount", "-o", "commit=300,io=direct", &small.device]).arg(bed.dir()));
+        fs::write(bed.on("kept"), vec![3; 1 << 20]).unwrap();
+        sync(&bed.on("kept")).unwrap();
+        // Until the page is written that tells how far the sync has come (S-9.16): no server is to find out before the next one.
+        std::thread::park_timeout(Duration::from_secs(1));
+        small.fill();
+        // In redo alone. An upgrade syncs first: that would find out.
+        if dies {
+            fs::create_dir(bed.on("not synced")).unwrap();
+            bed.end_server(Signal::KILL);
+        } else {
+            let upgraded = run(keepfs(["upgrade"]).arg(bed.dir()));
+            let warned = String::from_utf8_lossy(&upgraded.stderr);
+            assert!(
+                upgraded.status.success() && warned.contains("ended all writing"),
+                "{upgraded:?}"
+            );
+        }
+        reads_alone(&bed);
+        assert_eq!(bed.on("not synced").is_dir(), dies);
+        if dies {
+            // The next one does not write either, though there is room.
+            fs::remove_file(small.ballast()).unwrap();
+            bed.end_server(Signal::KILL);
+            reads_alone(&bed);
+            assert!(bed.on("not synced").is_dir());
+        }
+        let (_, said) = fails(keepfs(["unmount"]).arg(bed.dir()));
+        assert!(said.contains("not everything could be made durable"), "{said}");
+    }
 }
