@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub const SOON: Duration = Duration::from_secs(2);
 /// How long one that has just begun may: it takes over what the one before it left.
 const BEGINNING: Duration = Duration::from_secs(20);
+/// How often it is looked then which one that is, and how many are enough: whatever ends them ends the next one too.
+const LOOK: Duration = Duration::from_millis(100);
+const IN_A_ROW: usize = 3;
 /// How often who waits for an answer asks for one.
 const SIGN_EVERY: Duration = Duration::from_millis(500);
 /// Clients that are heard at a time.
@@ -209,6 +212,8 @@ pub enum Silent {
         why: String,
         /// It was asked to change something.
         may_do: bool,
+        /// It is not one: they end one after the other.
+        in_a_row: bool,
     },
     /// It cannot be asked.
     #[error("its server cannot be asked: {0}")]
@@ -228,7 +233,7 @@ impl Silent {
     /// The same of a server that has the question, which changes something or not.
     fn asked(self, may_do: bool) -> Silent {
         match self {
-            Silent::Hung { why, .. } => Silent::Hung { why, may_do },
+            Silent::Hung { why, in_a_row, .. } => Silent::Hung { why, may_do, in_a_row },
             other => other,
         }
     }
@@ -282,7 +287,7 @@ pub fn ask_once<T: DeserializeOwned>(record: &Record, question: &Question) -> Re
 pub fn alive(record: &Record) -> Result<(), Silent> {
     let is_beginning = || servers::of(record).is_some_and(|server| server.is_beginning());
     match one_answer::<Told>(record, &Question::Alive, Patience::Soon) {
-        Err(Silent::Hung { .. }) if is_beginning() => Ok(()),
+        Err(Silent::Hung { in_a_row: false, .. }) if is_beginning() => Ok(()),
         Err(silent @ Silent::Hung { .. }) => Err(silent),
         _ => Ok(()),
     }
@@ -314,7 +319,8 @@ fn said(record: &Record, stream: &mut BufReader<&UnixStream>, patience: Patience
     match patience {
         Patience::Soon => {
             // One that has just begun gets more time.
-            let has_come = has_come(SOON)? || (servers::are_awaited(record) && has_come(BEGINNING)?);
+            let has_come =
+                has_come(SOON)? || (servers::are_awaited(record) && comes_of_the_next(record, &mut has_come)?);
             if !has_come {
                 return Err(hung(record));
             }
@@ -338,6 +344,29 @@ fn said(record: &Record, stream: &mut BufReader<&UnixStream>, patience: Patience
         }
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether an answer comes of a server that has just begun. Errors: they end one after the other, and none comes to answer.
+fn comes_of_the_next(
+    record: &Record,
+    has_come: &mut impl FnMut(Duration) -> Result<bool, Silent>,
+) -> Result<bool, Silent> {
+    let (begun, mut seen) = (Instant::now(), Vec::new());
+    while begun.elapsed() < BEGINNING {
+        if has_come(LOOK)? {
+            return Ok(true);
+        }
+        let server = servers::of(record).map(|server| server.pid);
+        seen.extend(server.filter(|pid| !seen.contains(pid)));
+        if seen.len() >= IN_A_ROW {
+            return Err(Silent::Hung {
+                why: "its servers end one after the other, and the system's log says why".into(),
+                may_do: false,
+                in_a_row: true,
+            });
+        }
+    }
+    Ok(false)
 }
 
 /// Reads on in a line; whether its end, or that of the connection, has come within `limit`.
@@ -370,6 +399,7 @@ fn hung(record: &Record) -> Silent {
     Silent::Hung {
         why: servers::why(record),
         may_do: false,
+        in_a_row: false,
     }
 }
 

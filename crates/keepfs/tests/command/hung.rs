@@ -4,6 +4,9 @@ use super::bed::{Bed, done, fails, keepfs, run, soon};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A stopped server, which goes on when a test fails.
@@ -62,6 +65,62 @@ fn tools_say_that_a_server_hangs() {
     assert!(bed.is_mounted());
     // It was not its end.
     drop(stopped);
+    assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
+    bed.unmount();
+    bed.check();
+}
+
+/// Kills each server of a keeper as it begins, until it is dropped.
+struct Killer(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Killer {
+    fn of(keeper: i64) -> Killer {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let work = move || {
+            while !over.load(Ordering::Relaxed) {
+                let list = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).unwrap_or_default();
+                for pid in list.split_whitespace() {
+                    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                    if words.split(|byte| *byte == 0).nth(1) == Some(b"serve") {
+                        let _ = kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL);
+                    }
+                }
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+        };
+        Killer(is_over, Some(std::thread::spawn(work)))
+    }
+}
+
+impl Drop for Killer {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.take().map(JoinHandle::join);
+    }
+}
+
+/// A mount of which no server comes to serve is told of as one whose server hangs, and as soon.
+#[test]
+fn tools_say_that_no_server_comes_to_serve() {
+    let Some(bed) = Bed::mounted("restarts=10000") else {
+        return;
+    };
+    let killer = Killer::of(bed.status()["keeper"]["pid"].as_i64().unwrap());
+    let begun = Instant::now();
+    let said = done(&mut of(&bed, &["status"]));
+    assert!(
+        said.contains("UNKNOWN") && said.contains("one after the other"),
+        "{said}"
+    );
+    for words in [&["events"][..], &["damage", "list"], &["get", "all"], &["unmount"]] {
+        let (code, said) = fails(&mut of(&bed, words));
+        assert_eq!(code, 1, "{words:?}: {said}");
+        assert!(said.contains("one after the other"), "{words:?}: {said}");
+    }
+    // Three seconds each, and what a busy machine takes.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    drop(killer);
     assert_eq!(bed.line(&bed.dir(), "state"), "ONLINE");
     bed.unmount();
     bed.check();
