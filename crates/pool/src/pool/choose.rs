@@ -331,8 +331,9 @@ fn refuse(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Option<
     }
     if sb.slot_page(slot) != page || !slots_of(sb.generation.get()).contains(&slot) {
         return Some(format!(
-            "holds a superblock of generation {}, which belongs to slots {:?} of {pages} pages; it was copied there, \
-             restore the pool from a backup",
+            "holds a superblock of generation {}, which belongs to slots {:?} of {pages} pages: it was written there by mistake, and the \
+             slots that it belongs to have lost it; `keepfs check --repair` goes on with the one before, `keepfs salvage` copies out \
+             what that has",
             sb.generation,
             slots_of(sb.generation.get())
         ));
