@@ -2,9 +2,9 @@
 //! more (S-16.33).
 
 use super::{find, make, options, write};
-use keepfs_fs::{StoreOptions, Volume, VolumeOptions};
+use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
 use keepfs_media::{Class, PageNo};
-use keepfs_store::Remains;
+use keepfs_store::{Pool, Remains};
 use keepfs_testkit::sim::{Event, Faults, Operation, SimDevice, When};
 use keepfs_vfs::{Errno, FileKind, Ino, Vfs};
 use std::collections::BTreeMap;
@@ -35,23 +35,52 @@ fn fill(volume: &Arc<Volume>, files: core::ops::Range<u8>) {
     }
 }
 
-/// A device and what a killed server of it left, half of its work synced.
-fn killed() -> (Arc<SimDevice>, Remains) {
+/// What a killed server left, half of its work synced.
+struct Killed {
+    device: Arc<SimDevice>,
+    remains: Remains,
+    /// With which the next one opens the pool.
+    options: VolumeOptions,
+}
+
+/// A server is killed; `interval_s`: the pool is protected from other machines.
+fn killed(interval_s: Option<u32>) -> Killed {
     let device = Arc::new(SimDevice::new(8192));
-    Volume::format(device.clone(), &Default::default()).expect("format");
-    let volume = Volume::open(device.clone(), &lasting()).expect("open");
+    let format = FormatOptions {
+        mmp: interval_s.is_some(),
+        mmp_interval_s: interval_s,
+        ..FormatOptions::default()
+    };
+    Volume::format(device.clone(), &format).expect("format");
+    let mut options = lasting();
+    // Of who has this lock nobody waits to see whether it lives.
+    options.store.who.lock = [1, 1];
+    let volume = Volume::open(device.clone(), &options).expect("open");
     fill(&volume, 0..SYNCED);
     volume.syncfs().expect("synced");
     fill(&volume, SYNCED..FILES);
     let remains = volume.remains().expect("memory");
+    options.store.who.nonce = volume.store().mmp_nonce().unwrap_or_default();
     volume.store().kill();
-    (device, remains)
+    Killed {
+        device,
+        remains,
+        options,
+    }
 }
 
-fn resume(device: &Arc<SimDevice>, remains: Remains) -> Arc<Volume> {
-    let (volume, resumed) = Volume::resume(device.clone(), &lasting(), remains).expect("resumed");
-    assert_eq!(resumed.lost, 0);
-    volume
+impl Killed {
+    /// The page of the claim.
+    fn block(&self) -> PageNo {
+        let pool = Pool::on(&*self.device).expect("a pool");
+        PageNo(pool.mmp.expect("it is protected"))
+    }
+
+    fn resume(self) -> Arc<Volume> {
+        let (volume, resumed) = Volume::resume(self.device, &self.options, self.remains).expect("resumed");
+        assert_eq!(resumed.lost, 0);
+        volume
+    }
 }
 
 fn is_whole(volume: &Volume, files: u8, case: &str) {
@@ -76,9 +105,10 @@ fn reads_alone(volume: &Arc<Volume>, device: &SimDevice, case: &str) {
 
 /// The pages that a resume of [`killed`] writes, and what they are.
 fn written() -> BTreeMap<u64, Class> {
-    let (device, remains) = killed();
+    let killed = killed(None);
+    let device = killed.device.clone();
     let before = device.log_len();
-    drop(resume(&device, remains));
+    drop(killed.resume());
     let log = device.recording().log.split_off(before);
     let mut written = BTreeMap::new();
     for entry in log {
@@ -90,10 +120,10 @@ fn written() -> BTreeMap<u64, Class> {
 }
 
 /// A life under `faults` and one behind it, on a device that is right again; then a mount. Whether writing ended.
-fn lives(faults: Faults, told: &str, case: &str) -> bool {
-    let (device, remains) = killed();
+fn lives(killed: Killed, faults: Faults, told: &str, case: &str) -> bool {
+    let (device, options) = (killed.device.clone(), killed.options.clone());
     device.set_faults(faults);
-    let volume = resume(&device, remains);
+    let volume = killed.resume();
     let Some(fault) = volume.store().fault() else {
         device.set_faults(Faults::none());
         is_whole(&volume, FILES, case);
@@ -106,10 +136,15 @@ fn lives(faults: Faults, told: &str, case: &str) -> bool {
     volume.store().kill();
     drop(volume);
     device.set_faults(Faults::none());
-    let volume = resume(&device, remains);
+    let next = Killed {
+        device: device.clone(),
+        remains,
+        options: options.clone(),
+    };
+    let volume = next.resume();
     reads_alone(&volume, &device, case);
     drop(volume);
-    let volume = Volume::open(device, &lasting()).expect("mounted anew");
+    let volume = Volume::open(device, &options).expect("mounted anew");
     is_whole(&volume, SYNCED, case);
     make(&*volume, Ino::ROOT, "one more", FileKind::File).expect("it is written again");
     volume.unmount().expect("unmounted");
@@ -124,7 +159,7 @@ fn a_page_that_cannot_be_written_ends_writing_alone() {
     for (page, class) in &written {
         let faults = Faults::none().fail(Operation::Write, When::Page(PageNo(*page)));
         let case = format!("page {page} ({class:?})");
-        let is_over = lives(faults, "cannot write page", &case);
+        let is_over = lives(killed(None), faults, "cannot write page", &case);
         // A page of the log that is not taken has another behind it (S-8.12).
         assert!(is_over || *class == Class::Plog, "{case}");
         *ended.entry(format!("{class:?}")).or_insert(0) += usize::from(is_over);
@@ -138,6 +173,7 @@ fn a_page_that_cannot_be_written_ends_writing_alone() {
 fn a_flush_that_fails_ends_writing_alone() {
     let mut flushes = 1;
     while lives(
+        killed(None),
         Faults::none().fail(Operation::Flush, When::Nth(flushes)),
         match flushes {
             1 => "failed in the life before",
@@ -148,4 +184,20 @@ fn a_flush_that_fails_ends_writing_alone() {
         flushes += 1;
     }
     assert!(flushes > 3, "{flushes}");
+}
+
+/// S-16.33, S-2.12: the claim of the pool cannot be written. Who reads then has written nothing: the pool may be another's.
+#[test]
+fn a_claim_that_cannot_be_written_ends_writing_alone() {
+    let killed = killed(Some(1));
+    let (device, page) = (killed.device.clone(), killed.block());
+    let before = device.log_len();
+    let faults = Faults::none().fail(Operation::Write, When::Page(page));
+    assert!(lives(killed, faults, &format!("cannot write page {page}"), "the claim"));
+    let log = device.recording().log.split_off(before);
+    let mut written = log.iter().filter_map(|entry| match entry.event {
+        Event::Write { at, .. } => Some(at),
+        _ => None,
+    });
+    assert_eq!(written.next(), Some(page), "the claim of the life behind it");
 }
