@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::PAGE_BYTES;
 use crate::image::{Image, Page};
-use keepfs_media::{Class, Counters, Device, DeviceError, Meter, PAGE, PageNo, check_range, check_span};
+use keepfs_media::{Access, Class, Counters, Device, DeviceError, Meter, PAGE, PageNo, check_range, check_span};
 
 pub use faults::{Faults, Operation, PersistOrder, When};
 pub use latency::Latency;
@@ -182,7 +182,7 @@ impl SimDevice {
         state.log.push(Entry { tag, event });
     }
 
-    fn fails(&self, what: &'static str, page: PageNo) -> DeviceError {
+    fn fails(&self, what: Access, page: PageNo) -> DeviceError {
         DeviceError::Io {
             what,
             page,
@@ -225,7 +225,7 @@ impl Device for SimDevice {
             match state.faults.judge(Operation::Read, None, at, count) {
                 Verdict::Gone => return Err(self.gone()),
                 Verdict::Good | Verdict::Lie => {}
-                Verdict::Error | Verdict::Short(_) => return Err(self.fails("read", at)),
+                Verdict::Error | Verdict::Short(_) => return Err(self.fails(Access::Read, at)),
             }
             for (page, into) in (at.0..).zip(buf.as_chunks_mut().0) {
                 *into = *state.now.bytes(PageNo(page));
@@ -244,10 +244,10 @@ impl Device for SimDevice {
             let count = (data.len() / PAGE) as u64;
             match state.faults.judge(Operation::Write, Some(class), at, count) {
                 Verdict::Gone => return Err(self.gone()),
-                Verdict::Error => return Err(self.fails("write", at)),
+                Verdict::Error => return Err(self.fails(Access::Write, at)),
                 Verdict::Short(sectors) => {
                     self.write_short(&mut state, at, data, class, sectors);
-                    return Err(self.fails("write", at));
+                    return Err(self.fails(Access::Write, at));
                 }
                 Verdict::Good | Verdict::Lie => self.record(&mut state, event),
             }
@@ -283,7 +283,7 @@ impl Device for SimDevice {
             let mut state = self.state.lock();
             match state.faults.judge(Operation::Discard, None, at, pages) {
                 Verdict::Gone => return Err(self.gone()),
-                Verdict::Error | Verdict::Short(_) => return Err(self.fails("discard", at)),
+                Verdict::Error | Verdict::Short(_) => return Err(self.fails(Access::Discard, at)),
                 Verdict::Good | Verdict::Lie => {
                     self.record(&mut state, Event::Discard { at, pages });
                 }

@@ -1,5 +1,6 @@
 //! What can go wrong with a device; each message says what, where, and what to do.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,14 +9,38 @@ use thiserror::Error;
 
 use crate::PageNo;
 
+/// What is done to pages of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// They are read.
+    Read,
+    /// They are written.
+    Write,
+    /// The device is told that they are not needed.
+    Discard,
+    /// They get room where the file lies.
+    Allocate,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Discard => "discard",
+            Access::Allocate => "allocate",
+        })
+    }
+}
+
 /// An error of a block device.
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// The medium or its driver reported an error.
     #[error("cannot {what} page {page} of {device}: {source}; check the medium and its cable (dmesg, smartctl)")]
     Io {
-        /// The operation: `read`, `write` or `discard`.
-        what: &'static str,
+        /// The operation.
+        what: Access,
         /// The first page of the operation.
         page: PageNo,
         /// The device's name.

@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 
 use crate::counters::Meter;
 use crate::device::{check_range, check_span};
-use crate::{Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, loops, sys};
+use crate::{Access, Class, Counters, Device, DeviceError, PAGE, PAGE_BYTES, PageNo, loops, sys};
 pub use handing::Handed;
 use handing::Witness;
 use opening::{
@@ -211,7 +211,7 @@ impl FileDevice {
         self.is_block_device() && self.file.metadata().is_ok_and(|meta| loops::is_loop(&meta))
     }
 
-    fn fails(&self, what: &'static str, page: PageNo, source: io::Error) -> DeviceError {
+    fn fails(&self, what: Access, page: PageNo, source: io::Error) -> DeviceError {
         let device = self.describe();
         match source.raw_os_error() {
             _ if is_removed(&source) => DeviceError::Removed { device },
@@ -428,7 +428,7 @@ impl Device for FileDevice {
     fn read(&self, at: PageNo, buf: &mut [u8]) -> Result<(), DeviceError> {
         check_span(self.pages, at, buf.len())?;
         self.read_bytes(at.0 * PAGE_BYTES, buf)
-            .map_err(|source| self.fails("read", at, source))?;
+            .map_err(|source| self.fails(Access::Read, at, source))?;
         self.meter.read(buf.len());
         Ok(())
     }
@@ -445,7 +445,7 @@ impl Device for FileDevice {
         let file = self.writable()?;
         check_span(self.pages, at, data.len())?;
         self.with_room(file, class, || self.write_bytes(file, at.0 * PAGE_BYTES, data))
-            .map_err(|source| self.fails("write", at, source))?;
+            .map_err(|source| self.fails(Access::Write, at, source))?;
         self.meter.write(class, data.len());
         Ok(())
     }
@@ -455,7 +455,7 @@ impl Device for FileDevice {
         let bytes = parts.iter().map(|part| part.len()).sum();
         check_span(self.pages, at, bytes)?;
         self.with_room(file, class, || self.write_parts(file, at.0 * PAGE_BYTES, parts))
-            .map_err(|source| self.fails("write", at, source))?;
+            .map_err(|source| self.fails(Access::Write, at, source))?;
         self.meter.write(class, bytes);
         Ok(())
     }
@@ -489,7 +489,7 @@ impl Device for FileDevice {
                     device: self.describe(),
                 });
             }
-            Err(source) => return Err(self.fails("discard", at, source)),
+            Err(source) => return Err(self.fails(Access::Discard, at, source)),
         }
         Ok(())
     }
@@ -506,7 +506,7 @@ impl Device for FileDevice {
         let mut aligned = Box::new(Aligned([0; PAGE]));
         for (part, page) in buf.chunks_exact_mut(PAGE).zip(at.0..) {
             let read = file.read_exact_at(&mut aligned.0, page * PAGE_BYTES);
-            read.map_err(|source| self.fails("read", PageNo(page), source))?;
+            read.map_err(|source| self.fails(Access::Read, PageNo(page), source))?;
             part.copy_from_slice(&aligned.0);
         }
         self.meter.read(buf.len());
@@ -524,7 +524,7 @@ impl Device for FileDevice {
         for (part, page) in data.chunks_exact(PAGE).zip(at.0..) {
             aligned.0.copy_from_slice(part);
             let written = file.write_all_at(&aligned.0, page * PAGE_BYTES);
-            written.map_err(|source| self.fails("write", PageNo(page), source))?;
+            written.map_err(|source| self.fails(Access::Write, PageNo(page), source))?;
         }
         self.meter.write(class, data.len());
         Ok(())

@@ -17,7 +17,7 @@ mod sys;
 
 pub use counters::{Class, Counters, Meter, Traffic};
 pub use device::{Device, PageNo, check_range, check_span};
-pub use error::DeviceError;
+pub use error::{Access, DeviceError};
 
 /// Bytes of a page: the unit of every read, write and address (S-1.1).
 pub const PAGE: usize = 4096;

@@ -3,7 +3,7 @@
 use core::fmt;
 use keepfs_digest::Imbalance;
 use keepfs_format::{MetaId, Space};
-use keepfs_media::DeviceError;
+use keepfs_media::{Access, DeviceError};
 use std::sync::Arc;
 
 /// A failure of a pool.
@@ -150,7 +150,7 @@ impl Error {
     pub fn is_unwritten(&self) -> bool {
         let Error::Device(error) = self else { return false };
         match &**error {
-            DeviceError::Io { what, .. } => *what != "read",
+            DeviceError::Io { what, .. } => *what != Access::Read,
             DeviceError::Flush { .. } | DeviceError::HostFull { .. } | DeviceError::Cut { .. } => true,
             _ => false,
         }

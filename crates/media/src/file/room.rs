@@ -5,7 +5,7 @@
 
 use super::{FileDevice, Kind, is_unsupported};
 use crate::device::check_range;
-use crate::{Class, DeviceError, PAGE_BYTES, PageNo, sys};
+use crate::{Access, Class, DeviceError, PAGE_BYTES, PageNo, sys};
 use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
@@ -106,7 +106,7 @@ impl FileDevice {
             return Ok(());
         }
         match sys::allocate(file, at.0 * PAGE_BYTES, pages * PAGE_BYTES) {
-            Err(error) if !is_unsupported(&error) => Err(self.fails("allocate", at, error)),
+            Err(error) if !is_unsupported(&error) => Err(self.fails(Access::Allocate, at, error)),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use keepfs_media::{DeviceError, PageNo};
+use keepfs_media::{Access, DeviceError, PageNo};
 use parking_lot::Mutex;
 
 /// An operation of a device.
@@ -94,7 +94,11 @@ impl Injected {
                 Err(match op {
                     DeviceOp::Flush => DeviceError::Flush { device, source },
                     DeviceOp::Read | DeviceOp::Write => DeviceError::Io {
-                        what: if op == DeviceOp::Read { "read" } else { "write" },
+                        what: if op == DeviceOp::Read {
+                            Access::Read
+                        } else {
+                            Access::Write
+                        },
                         page: at,
                         device,
                         source,

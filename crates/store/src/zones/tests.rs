@@ -6,7 +6,7 @@ use crate::reserve::gather;
 use crate::{FormatOptions, Near, Purpose, StoreOptions};
 use core::sync::atomic::AtomicU64;
 use keepfs_media::ram::RamDevice;
-use keepfs_media::{DeviceError, PageNo};
+use keepfs_media::{Access, DeviceError, PageNo};
 use keepfs_testkit::hook::{Hooked, Hooks};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Hooks for Unreadable {
         let page = self.0.load(Ordering::Relaxed);
         match page != 0 && (at.0..at.0 + (bytes / PAGE) as u64).contains(&page) {
             true => Err(DeviceError::Io {
-                what: "read",
+                what: Access::Read,
                 page: at,
                 device: "a bad one".into(),
                 source: std::io::Error::from_raw_os_error(5),

@@ -4,7 +4,7 @@ use super::*;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering;
 use keepfs_format::MetaId;
-use keepfs_media::DeviceError;
+use keepfs_media::{Access, DeviceError};
 use keepfs_pool::options::Rungs;
 use keepfs_testkit::hook::{Hooked, Hooks};
 use std::sync::Weak;
@@ -43,7 +43,7 @@ impl Hooks for AtReads {
         }
         match self.refuses.load(Ordering::Relaxed) {
             true => Err(DeviceError::Io {
-                what: "read",
+                what: Access::Read,
                 page: at,
                 device: "a log that does not read".into(),
                 source: std::io::ErrorKind::InvalidData.into(),
