@@ -24,19 +24,20 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
             "no superblock is left, and so no log: what stood in the log alone, as what was written or synced last, is lost".into(),
         );
     }
-    for finding in findings {
-        match finding {
-            Finding::SuperblockLost { base, .. } => losses.push(format!(
-                "the newest superblock (generation {base} or later) is lost: the pool is as of generation {}, and what was written or synced since is lost",
-                pool.sb.generation.get()
-            )),
-            Finding::LogGone { .. } | Finding::SuperblockNewer { .. } | Finding::SuperblockPlace { .. } => {
-                losses.push(finding.to_string());
-            }
-            _ => {}
-        }
-    }
-    losses.extend(beside(pool).map(|finding| finding.to_string()));
+    let beside = beside(pool);
+    let all = || findings.iter().chain(&beside);
+    // Each slot and page that tells of it is a finding, and all are one loss.
+    let telling = all().filter(|finding| finding.lost_superblock().is_some());
+    let newest = telling.max_by_key(|finding| finding.lost_superblock());
+    losses.extend(newest.map(|finding| match finding {
+        Finding::SuperblockLost { base, .. } => format!(
+            "the newest superblock (generation {base} or later) is lost: the pool is as of generation {}, and what was written or synced since is lost",
+            pool.sb.generation.get()
+        ),
+        told => told.to_string(),
+    }));
+    let others = all().filter(|finding| matches!(finding, Finding::LogGone { .. } | Finding::SuperblockBeside { .. }));
+    losses.extend(others.map(ToString::to_string));
     losses
 }
 

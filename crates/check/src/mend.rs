@@ -402,21 +402,19 @@ impl<'i> Mender<'i> {
 
     /// What is told of the superblocks and the log.
     fn told(&mut self, before: &Report) {
+        if let Some(base) = before.lost_superblock() {
+            self.given.log(self.log.group, true);
+            self.act(format!(
+                "superblock generation {base} was lost: the pool goes back to generation {}",
+                before.generation
+            ));
+        }
         for finding in &before.findings {
             match finding {
                 Finding::LogGone { group, .. } => {
                     self.given.log(*group, true);
                     self.act(format!(
                         "the log is cut before group {group}: what was synced from there on is lost"
-                    ));
-                }
-                Finding::SuperblockLost { base, .. }
-                | Finding::SuperblockNewer { base, .. }
-                | Finding::SuperblockPlace { generation: base, .. } => {
-                    self.given.log(self.log.group, true);
-                    self.act(format!(
-                        "superblock generation {base} was lost: the pool goes back to generation {}",
-                        before.generation
                     ));
                 }
                 Finding::SuperblockBeside { generation } => {

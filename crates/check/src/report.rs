@@ -42,7 +42,7 @@ pub struct Counts {
 pub struct Report {
     /// Generation of the superblock that was used; 0 if none was found.
     pub generation: u64,
-    /// Whether the pool was unmounted properly.
+    /// Whether the pool was unmounted properly, as far as its superblocks tell: not where the newest one is lost.
     pub clean: bool,
     /// Groups of the log that were taken.
     pub log_groups: u64,
@@ -117,6 +117,11 @@ impl Report {
         let files = self.files(finding).iter().map(File::in_words).collect();
         let sentence = about(files, &finding.to_string());
         format!("{}: {sentence} [{}]", finding.severity(), finding.code())
+    }
+
+    /// The greatest generation of a superblock that is lost, newer than the one taken, as far as one is told of (S-21.10).
+    pub fn lost_superblock(&self) -> Option<u64> {
+        self.findings.iter().filter_map(Finding::lost_superblock).max()
     }
 
     /// Whether no finding is an [`Severity::Error`] (S-21.7). Notes and warnings do not count.

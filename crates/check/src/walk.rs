@@ -194,6 +194,8 @@ impl<'i> Walk<'i> {
     fn report(mut self) -> Report {
         self.counts.staged_pages = self.stage.pages.len() as u64;
         let findings = &self.pool.sink.findings;
+        // Whether one that is lost said so nobody knows.
+        let is_newest = findings.iter().all(|finding| finding.lost_superblock().is_none());
         let wanted = findings
             .iter()
             .flat_map(|finding| finding.inodes(&self.owners))
@@ -202,7 +204,7 @@ impl<'i> Walk<'i> {
         self.counts.metablocks = Space::ALL.iter().map(|space| self.pool.live(*space).len() as u64).sum();
         Report {
             generation: self.pool.sb.generation.get(),
-            clean: self.pool.sb.state.get() == CLEAN,
+            clean: is_newest && self.pool.sb.state.get() == CLEAN,
             log_groups: self.log_groups,
             seq: self.seq,
             counts: self.counts,

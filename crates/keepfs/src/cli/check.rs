@@ -202,6 +202,9 @@ fn next(args: &Check, report: &Report) -> String {
 fn verdict(report: &Report) -> String {
     let errors = report.error_count();
     let state = match (report.clean, report.log_groups) {
+        _ if report.lost_superblock().is_some() => {
+            format!("as of generation {}, a newer one is lost", report.generation)
+        }
         (true, 0) => "closed properly".to_owned(),
         (_, groups) => format!("not closed; the next mount replays {groups} groups of the log"),
     };

@@ -49,3 +49,20 @@ fn no_backup_is_recommended_for_files_without_a_name() {
     let said = next(&args(), &report);
     assert!(said.contains("without a name") && !said.contains("backup"), "{said}");
 }
+
+/// S-21.10: the superblock that is taken was closed, and a newer one is lost.
+#[test]
+fn a_pool_of_a_lost_superblock_is_not_called_closed() {
+    let mut report = Report::default();
+    (report.generation, report.clean) = (9, true);
+    assert!(verdict(&report).contains("closed properly"), "{}", verdict(&report));
+    report.findings = vec![Finding::SuperblockNewer {
+        generation: 9,
+        base: 10,
+    }];
+    let said = verdict(&report);
+    assert!(
+        said.contains("as of generation 9") && !said.contains("closed"),
+        "{said}"
+    );
+}
