@@ -1,5 +1,6 @@
 //! What a mount can be told.
 
+use crate::cpus;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -92,6 +93,13 @@ pub struct MountConfig {
     pub request_timeout: Option<Duration>,
     /// Read-ahead of the kernel in KiB, set after the mount if we are root.
     pub read_ahead_kib: u32,
+}
+
+impl MountConfig {
+    /// Threads that read requests from /dev/fuse.
+    pub fn readers(&self) -> usize {
+        self.threads.unwrap_or_else(|| cpus::allowed().len()).max(1)
+    }
 }
 
 impl Default for MountConfig {

@@ -204,7 +204,7 @@ fn connect(
         Some(_) => tracing::warn!("the kernel does not offer FUSE over io_uring; serving through /dev/fuse"),
         None => {}
     }
-    let readers = config.threads.unwrap_or_else(|| crate::cpus::allowed().len()).max(1);
+    let readers = config.readers();
     let mut channels = vec![channel];
     while channels.len() < readers {
         channels.push(sys::clone_fuse(&channels[0]).map_err(FuseError::Device)?);

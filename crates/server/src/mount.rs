@@ -44,7 +44,8 @@ impl Mounting {
             log_file::check(log, &pool)?;
         }
         let asked = MountOptions::asks_for_arena(&given).then_some(options.arena);
-        let arena = arena_that_fits(asked, room::arena_most(options.threads()))?;
+        let readers = options.mount(&pool, &dir).readers() as u64;
+        let arena = arena_that_fits(asked, room::arena_most(readers))?;
         let is_less = arena < options.arena;
         if is_less {
             options.arena = arena;

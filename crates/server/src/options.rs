@@ -207,12 +207,6 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// Threads that read requests.
-    pub fn threads(&self) -> u64 {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(processors) as u64
-    }
-
     /// Takes one option; `false` if it is unknown.
     fn take(&mut self, word: &str) -> Result<bool, String> {
         match word.split_once('=') {

@@ -6,16 +6,6 @@ use keepfs_vfs::{Direct, Errno};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-fn lasting() -> VolumeOptions {
-    VolumeOptions {
-        store: StoreOptions {
-            lasting: true,
-            ..options(false).store
-        },
-        ..options(false)
-    }
-}
-
 /// Where in the memory the next entry of the redo will begin (S-14.1).
 fn next_entry(staging: &File) -> u64 {
     let mut cursor = [0; 8];

@@ -1,10 +1,10 @@
 //! Metadata that nobody knows any more, since its frame and redo were damaged together: it is lost and says so, in this life and
 //! in each one behind it, and contradicts nothing (S-4.8, S-15.17; R-9).
 
-use super::{Seen, find, make, options, write};
+use super::{Seen, find, lasting, make, write};
 use keepfs_check::{Finding, Options, walk};
 use keepfs_format::MetaId;
-use keepfs_fs::{FormatOptions, Part, StoreOptions, Volume, VolumeOptions};
+use keepfs_fs::{FormatOptions, Part, Volume};
 use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{Direct, Errno, FileKind, Ino, Vfs, XattrHow};
 use std::sync::Arc;
@@ -14,16 +14,6 @@ const PARTS: [Part; 4] = [Part::Inode, Part::Dir, Part::Map, Part::Xattr];
 const FILES: usize = 80;
 /// A name that stands in redo alone.
 const MARKER: &str = "stands-in-redo-alone";
-
-fn lasting() -> VolumeOptions {
-    VolumeOptions {
-        store: StoreOptions {
-            lasting: true,
-            ..options(false).store
-        },
-        ..options(false)
-    }
-}
 
 /// A directory of files, one of which has a block map and attributes of its own.
 fn fill(volume: &Volume, dir: &str) -> (Ino, Ino) {

@@ -1,12 +1,12 @@
 //! A page of metadata that is bad in every copy costs whose it is: mounts, unmounts, creates and takeovers go on (S-9.10, S-15.17,
 //! S-16.6; promise C-6).
 
-use super::{find, make, options, write};
+use super::{find, lasting, make, options, write};
 use keepfs_format::bitmap::TOTALS;
 use keepfs_format::inode::{PER_BLOCK, block_of};
 use keepfs_format::metablock::{HEADER, MAGIC};
 use keepfs_format::{FromBytes, Header, MetaId, Space};
-use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
+use keepfs_fs::{FormatOptions, Volume};
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_testkit::sim::SimDevice;
 use keepfs_vfs::{Direct, Errno, FileKind, Ino, RenameFlags, Vfs, WriteHow};
@@ -16,16 +16,6 @@ use std::sync::Arc;
 const PAGE: usize = 4096;
 /// Files: three metablocks of inodes, the last one with free slots.
 const FILES: usize = 40;
-
-fn lasting() -> VolumeOptions {
-    VolumeOptions {
-        store: StoreOptions {
-            lasting: true,
-            ..options(false).store
-        },
-        ..options(false)
-    }
-}
 
 fn name(n: usize) -> String {
     format!("f{n}")

@@ -68,6 +68,13 @@ fn options(background: bool) -> VolumeOptions {
     }
 }
 
+/// So that another server can take the place of one that dies.
+fn lasting() -> VolumeOptions {
+    let mut options = options(false);
+    options.store.lasting = true;
+    options
+}
+
 impl Pool {
     /// A new pool of `pages` pages without threads.
     fn new(pages: u64) -> Pool {

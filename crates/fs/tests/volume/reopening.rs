@@ -113,13 +113,6 @@ fn a_pool_without_a_root_is_not_opened_read_only() {
 /// given to another one, over as many lives as the mount has: a name that the kernel remembers would lead there.
 #[test]
 fn a_number_that_is_looked_up_is_not_given_again_behind_a_loss() {
-    let lasting = || VolumeOptions {
-        store: StoreOptions {
-            lasting: true,
-            ..options(false).store
-        },
-        ..options(false)
-    };
     let Pool { device, volume } = Pool::new(4096);
     drop(volume);
     let mut volume = Volume::open(device.clone(), &lasting()).expect("open");

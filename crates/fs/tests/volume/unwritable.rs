@@ -1,8 +1,8 @@
 //! A server takes another's place and the device does not take what it writes: the mount is read, and nothing is written any
 //! more (S-16.33).
 
-use super::{find, make, options, write};
-use keepfs_fs::{FormatOptions, StoreOptions, Volume, VolumeOptions};
+use super::{find, lasting, make, write};
+use keepfs_fs::{FormatOptions, Volume, VolumeOptions};
 use keepfs_media::{Class, PageNo};
 use keepfs_store::{Pool, Remains};
 use keepfs_testkit::sim::{Event, Faults, Operation, SimDevice, When};
@@ -13,16 +13,6 @@ use std::sync::Arc;
 const FILES: u8 = 12;
 /// Files whose last bytes were answered and not synced begin here.
 const SYNCED: u8 = 6;
-
-fn lasting() -> VolumeOptions {
-    VolumeOptions {
-        store: StoreOptions {
-            lasting: true,
-            ..options(false).store
-        },
-        ..options(false)
-    }
-}
 
 fn name(n: u8) -> String {
     format!("file-{n}")
