@@ -23,8 +23,8 @@ pub use error::{BadData, Error, Unbalanced, may_be_fenced};
 pub use ground::Ground;
 pub use options::StoreOptions;
 pub use pool::{
-    COUNT_MAX, Flipped, FormatOptions, HomeKind, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings, choose, entry_damage,
-    first_superblock, fixed_runs, flipped, is_other_lost, may_count, may_write, protect, superblock_bytes, superblocks,
+    COUNT_MAX, Flipped, FormatOptions, HomeKind, LOG_PAGES, PROTECT_DEFAULT, Pool, Settings, Taken, choose,
+    entry_damage, first_superblock, fixed_runs, may_count, may_write, protect, superblock_bytes, superblocks, take,
     whole_superblocks,
 };
 pub use switched::{forget_whole, grow, growth, renew_id};

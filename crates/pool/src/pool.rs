@@ -7,7 +7,7 @@ pub mod protect;
 mod settings;
 
 pub use choose::{
-    COUNT_MAX, Flipped, LOG_PAGES, choose, flipped, is_other_lost, may_count, may_write, superblock_bytes, superblocks,
+    COUNT_MAX, Flipped, LOG_PAGES, Taken, choose, may_count, may_write, superblock_bytes, superblocks, take,
     whole_superblocks,
 };
 pub use entry::entry_damage;

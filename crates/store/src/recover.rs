@@ -20,7 +20,7 @@ use keepfs_format::plog::{self, FLAG_DATA_FLUSHED, Record, Run};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, Space};
 use keepfs_media::Device;
-use keepfs_pool::Pool;
+use keepfs_pool::{Pool, Taken};
 use keepfs_vault::planted::{self, Bug, Point, Second};
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +44,11 @@ pub fn open_owing(
     options: &StoreOptions,
     mut owed: Option<&mut Adopted>,
 ) -> Result<Opened, Error> {
-    let sb = keepfs_pool::choose(&*device)?;
+    let Taken {
+        sb,
+        is_other_lost,
+        flipped,
+    } = keepfs_pool::take(&*device)?;
     if !options.read_only {
         keepfs_pool::may_write(&sb)?;
     }
@@ -61,9 +65,8 @@ pub fn open_owing(
         bases,
         seq: sb.seq.get(),
         durable: sb.durable.get(),
-        is_other_lost: keepfs_pool::is_other_lost(&*device, &sb),
+        is_other_lost,
     };
-    let flipped = keepfs_pool::flipped(&*device);
     let mut scan = log::scan(&*device, &pool.log, head, &before)?;
     // Behind what is lost of it the log goes on with a group that was never told to be durable (S-9.14).
     let told = scan.durable.max(before.durable);

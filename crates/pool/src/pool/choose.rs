@@ -3,7 +3,7 @@
 
 mod flipped;
 
-pub use flipped::{Flipped, flipped};
+pub use flipped::Flipped;
 
 use super::{history, protect};
 use crate::error::Error;
@@ -62,9 +62,34 @@ impl Slot {
     }
 }
 
+/// The superblock that a pool is opened with, and what stands beside it.
+#[derive(Debug)]
+pub struct Taken {
+    /// It.
+    pub sb: Superblock,
+    /// Both slots beside its own hold none though they were written: the older or the newer generation is lost (S-21.10).
+    pub is_other_lost: bool,
+    /// The slots of which a bit was undone.
+    pub flipped: Vec<Flipped>,
+}
+
 /// The newest superblock (S-2.3). Errors: there is none, or it must not be used.
 pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
+    take(device).map(|taken| taken.sb)
+}
+
+/// The same with what one look at the slots tells. Errors: as [`choose`].
+pub fn take(device: &dyn Device) -> Result<Taken, Error> {
     let (slots, is_placed) = placed_slots(device);
+    let sb = newest(device, &slots, is_placed)?;
+    Ok(Taken {
+        sb,
+        is_other_lost: is_other_lost(&slots, sb.generation.get()),
+        flipped: flipped::of(slots),
+    })
+}
+
+fn newest(device: &dyn Device, slots: &[Slot], is_placed: bool) -> Result<Superblock, Error> {
     let newest = slots.iter().filter_map(|slot| match &slot.content {
         Content::Valid(sb) => Some((slot, &**sb)),
         _ => None,
@@ -86,24 +111,21 @@ pub fn choose(device: &dyn Device) -> Result<Superblock, Error> {
              found; `keepfs check --repair` looks for them",
             slot.page
         ))),
-        (None, None) => Err(Error::BadPool(nothing(device, &slots))),
-        (Some((slot, sb)), _) => alone(&slots, slot, sb),
+        (None, None) => Err(Error::BadPool(nothing(device, slots))),
+        (Some((slot, sb)), _) => alone(slots, slot, sb),
     }
 }
 
-/// Whether both slots beside those of the newest superblock hold none though they were written: the older or the newer generation is
-/// lost (S-21.10). Of a pool that was only begun to be made there is no other.
-pub fn is_other_lost(device: &dyn Device, newest: &Superblock) -> bool {
-    let generation = newest.generation.get();
-    let holds_none = |slot: Slot| !matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
-    let others = read_slots(device).into_iter();
-    let mut others = others.filter(|slot| !slots_of(generation).contains(&slot.number));
+/// See [`Taken::is_other_lost`]. Of a pool that was only begun to be made there is no other.
+fn is_other_lost(slots: &[Slot], generation: u64) -> bool {
+    let holds_none = |slot: &Slot| !matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
+    let mut others = slots.iter().filter(|slot| !slots_of(generation).contains(&slot.number));
     generation > FIRST && others.all(holds_none)
 }
 
 /// The superblocks in all slots that may be used, for who knows which one it wants.
 pub fn superblocks(device: &dyn Device) -> Vec<Superblock> {
-    let slots = read_slots(device).into_iter();
+    let slots = placed_slots(device).0.into_iter();
     let valid = slots.filter_map(|slot| match slot.content {
         Content::Valid(sb) => Some(*sb),
         _ => None,
@@ -200,12 +222,8 @@ fn nothing(device: &dyn Device, slots: &[Slot]) -> String {
     }
 }
 
-/// The four slots, where a number of pages puts them by which a superblock stands in its place (S-2.26).
-fn read_slots(device: &dyn Device) -> Vec<Slot> {
-    placed_slots(device).0
-}
-
-/// The same, and whether there is such a number.
+/// The four slots, where a number of pages puts them by which a superblock stands in its place (S-2.26), and whether there is such
+/// a number.
 fn placed_slots(device: &dyn Device) -> (Vec<Slot>, bool) {
     let mut first = None;
     for pages in places(device) {

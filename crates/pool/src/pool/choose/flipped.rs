@@ -1,11 +1,10 @@
 //! A slot of which one bit is wrong: its CRC tells which (S-2.27, S-2.28).
 
-use super::{Content, Slot, read_slots};
+use super::{Content, Slot};
 use keepfs_codes::burst::Burst;
 use keepfs_codes::crc64;
 use keepfs_format::superblock::{CRC_OFFSET, MAGIC, Superblock};
 use keepfs_format::{FromBytes, PAGE};
-use keepfs_media::Device;
 
 /// A bit of a page: the byte, and its number in that.
 pub type Bit = (usize, u8);
@@ -69,7 +68,7 @@ pub(super) fn drop_denied(slots: &mut [Slot]) {
 }
 
 /// The slots of which a bit was undone.
-pub fn flipped(device: &dyn Device) -> Vec<Flipped> {
+pub(super) fn of(slots: Vec<Slot>) -> Vec<Flipped> {
     let of = |slot: Slot| {
         Some(Flipped {
             slot: slot.number,
@@ -77,7 +76,7 @@ pub fn flipped(device: &dyn Device) -> Vec<Flipped> {
             bit: slot.whole?.undone?,
         })
     };
-    read_slots(device).into_iter().filter_map(of).collect()
+    slots.into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
