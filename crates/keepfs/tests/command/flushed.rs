@@ -175,6 +175,9 @@ fn a_server_that_cannot_write_reads() {
             // The next one does not write either, though there is room.
             fs::remove_file(small.ballast()).unwrap();
             bed.end_server(Signal::KILL);
+            // What is not synced is in memory alone, and is not handed to a program that may not know it.
+            let (_, said) = fails(keepfs(["upgrade"]).arg(bed.dir()));
+            assert!(said.contains("in this server's memory alone"), "{said}");
             reads_alone(&bed);
             assert!(bed.on("not synced").is_dir());
         }

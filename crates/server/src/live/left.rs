@@ -1,6 +1,7 @@
 //! What a server leaves with its keeper while it serves.
 
 use super::Live;
+use super::follow::ANEW;
 use crate::failure::Failure;
 use crate::kept::Kept;
 use crate::place::Place;
@@ -49,7 +50,10 @@ impl Live {
             return Told::error("it has no keeper");
         };
         if let Some(why) = self.sync().error {
-            return Told::error(format!("not everything could be made durable: {why}"));
+            return Told::error(format!(
+                "not everything could be made durable ({why}): what the pool lacks is in this server's memory alone, which another \
+                 program may not be able to use; copy out of it what you need, then {ANEW}"
+            ));
         }
         tracing::warn!(
             pid = std::process::id(),
