@@ -155,6 +155,8 @@ bugs! { Bug:
     ShareUnowned = "count changed without owning it",
     /// The second home of a metablock keeps what it held.
     StaleCopy = "second copy of a metablock not written",
+    /// A superblock whose checksum is wrong is taken as it stands, torn or not.
+    TornSlotTaken = "torn superblock taken as it stands",
 }
 
 #[cfg(feature = "planted")]
