@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use striker::Struck;
 use tree::Look;
 use work::{Done, Place};
@@ -39,6 +39,8 @@ pub const CODES: [(&str, Option<usize>); 5] = [
 pub const GUARDS: [&str; 5] = ["alias", "sealed", "mprotect", "off", "pkey"];
 /// How often events are gathered.
 const GATHER: Duration = Duration::from_millis(400);
+/// How long a server may wait for a frame before it ends (S-15.22), and its keeper for the next one.
+const STUCK: Duration = Duration::from_secs(20);
 /// What `keepfs create` is told.
 const SIZE: &str = "256M";
 
@@ -315,13 +317,7 @@ impl Run<'_> {
         found[before..].iter_mut().for_each(|one| one.1.push_str(" (mounted)"));
         // One may have taken over since.
         if let Ok(memory) = striker::next(&self.lab.product, &point, None) {
-            let scrub = self
-                .lab
-                .product
-                .run(&["scrub", "start", &self.point(), "--arena", "--wait"]);
-            if scrub.hung {
-                found.push((Kind::Hung, scrub.said));
-            }
+            self.scrub(&mut found);
             if setting.plant == Some(Plant::Untold) {
                 struck.strays.push(plants::planted_stray(&memory)?);
             }
@@ -407,6 +403,24 @@ impl Run<'_> {
             return self.lab.product.abandon(&self.dir.join("m"), &status);
         }
         check(found);
+    }
+
+    /// A look at all of memory. A server that waits for a frame whose control word a stray wrote looks at nothing until it ends for it,
+    /// which is within [`STUCK`]; the next one looks anew.
+    fn scrub(&self, found: &mut Violations) {
+        let begun = Instant::now();
+        loop {
+            let words = ["scrub", "start", &self.point(), "--arena", "--wait"];
+            let scrub = self.lab.product.run(&words);
+            if scrub.hung {
+                found.push((Kind::Hung, scrub.said));
+                return;
+            }
+            if scrub.ok || begun.elapsed() > STUCK {
+                return;
+            }
+            std::thread::park_timeout(GATHER);
+        }
     }
 
     /// What became of the strays in frames; one that stands untold where the server says that all is right is a violation.

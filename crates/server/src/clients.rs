@@ -8,6 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 /// A connection that another thread can end.
 pub trait Connection: Send + Sync + 'static {
@@ -93,6 +94,14 @@ impl<C: Connection> Clients<C> {
     }
 }
 
+impl<C> Clients<C> {
+    /// Waits until no place is taken, but not behind `until`.
+    pub fn wait_until_empty(&self, until: Instant) {
+        let mut taken = self.taken.lock();
+        while !taken.is_empty() && !self.left.wait_until(&mut taken, until).timed_out() {}
+    }
+}
+
 /// A client that has a place as long as this is there.
 pub struct Client<C> {
     clients: Arc<Clients<C>>,
@@ -117,7 +126,7 @@ impl<C> Drop for Client<C> {
     fn drop(&mut self) {
         let mut taken = self.clients.taken.lock();
         taken.retain(|place| !Arc::ptr_eq(&place.client, &self.connection));
-        self.clients.left.notify_one();
+        self.clients.left.notify_all();
     }
 }
 

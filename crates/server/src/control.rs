@@ -44,6 +44,9 @@ const QUESTION_MAX: u64 = 8192;
 /// What a server answers to a question; `None` if it does not know it.
 pub type Answers = dyn Fn(&Question) -> Option<Value> + Send + Sync;
 
+/// How long a server that ends waits for those who have come and not asked yet.
+const LAST_COMERS: Duration = Duration::from_secs(1);
+
 /// Those who wait for the pool to be closed, and what they were told when it was.
 #[derive(Default)]
 struct Waiters {
@@ -55,6 +58,9 @@ struct Waiters {
 pub struct Control {
     record: Mutex<Record>,
     waiters: Arc<Mutex<Waiters>>,
+    clients: Arc<Clients<UnixStream>>,
+    /// Held from when a client is taken until it has a place.
+    taking: Arc<Mutex<()>>,
     listener: OwnedFd,
 }
 
@@ -76,10 +82,15 @@ impl Control {
             waiters: waiters.clone(),
         });
         let clients = Clients::new(CLIENTS_MAX, servers::HEARS);
+        let taking = Arc::new(Mutex::new(()));
+        let (places, takes) = (clients.clone(), taking.clone());
         thread::Builder::new().name(servers::HEARS.into()).spawn(move || {
-            for client in listener.incoming().flatten() {
+            loop {
+                let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], None);
+                let _taking = takes.lock();
+                let Ok((client, _)) = listener.accept() else { continue };
                 let desk = desk.clone();
-                clients.hear(client, move |client| {
+                places.hear(client, move |client| {
                     if let Err(error) = desk.serve(client) {
                         tracing::debug!(%error, "a client of the control socket went away");
                     }
@@ -89,6 +100,8 @@ impl Control {
         Ok(Control {
             record: Mutex::new(record),
             waiters,
+            clients,
+            taking,
             listener: kept,
         })
     }
@@ -111,14 +124,36 @@ impl Control {
             record.withdraw();
         }
         let answer = format!("{}\n", json!(Durable::from(result)));
-        let told = |waiter: Arc<UnixStream>| {
-            // A client that does not wait any more does not matter.
-            let _ = (&*waiter).write_all(answer.as_bytes());
-            waiter.as_fd().try_clone_to_owned().ok()
-        };
-        let mut waiters = self.waiters.lock();
-        waiters.told = Some(answer.clone());
-        waiters.waiting.drain(..).filter_map(told).collect()
+        {
+            let mut waiters = self.waiters.lock();
+            for waiter in &waiters.waiting {
+                // A client that does not wait any more does not matter.
+                let _ = (&**waiter).write_all(answer.as_bytes());
+            }
+            waiters.told = Some(answer);
+        }
+        self.hear_all_who_came();
+        let waiting = core::mem::take(&mut self.waiters.lock().waiting);
+        let kept = |waiter: Arc<UnixStream>| waiter.as_fd().try_clone_to_owned().ok();
+        waiting.into_iter().filter_map(kept).collect()
+    }
+
+    /// Whoever connected before is heard now: who waited for a server that died comes while the next one ends what that began, and would
+    /// take the end of this one for another death (S-16.34).
+    fn hear_all_who_came(&self) {
+        let until = Instant::now() + LAST_COMERS;
+        while let Some(taking) = self.taking.try_lock_until(until) {
+            let came = poll(
+                &mut [PollFd::new(&self.listener, PollFlags::IN)],
+                Some(&Timespec::default()),
+            );
+            drop(taking);
+            if !came.is_ok_and(|came| came > 0) || Instant::now() >= until {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.clients.wait_until_empty(until);
     }
 }
 
@@ -162,13 +197,11 @@ impl Desk {
             // Who has the first answer may unmount at once: the pool is not closed before he is among those who are told.
             let mut waiters = self.waiters.lock();
             writeln!(stream, "{}", json!(Told::default()))?;
-            return match &waiters.told {
-                Some(answer) => stream.write_all(answer.as_bytes()),
-                None => {
-                    waiters.waiting.push(client.connection.clone());
-                    Ok(())
-                }
-            };
+            if let Some(answer) = &waiters.told {
+                stream.write_all(answer.as_bytes())?;
+            }
+            waiters.waiting.push(client.connection.clone());
+            return Ok(());
         }
         // In one piece: a value writes itself in thousands of small ones.
         let answer = format!("{}\n", self.answer(&question));

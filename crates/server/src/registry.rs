@@ -353,9 +353,29 @@ fn nothing_at(dir: &Path, over: Option<table::Mount>) -> Failure {
 /// The same for who may name the pool instead, as umount(8) takes it.
 pub fn at_dir_or_of_pool(of: &Path) -> Result<(table::Mount, Option<Record>), Failure> {
     at_dir(of).or_else(|failure| match of_pool(of).into_iter().find(Record::is_mounted) {
-        Some(record) => at_dir(&record.dir),
+        Some(record) => met(&record),
         None => Err(failure),
     })
+}
+
+/// The mount of `record` where it is met: at its place or, if something is mounted over that, wherever else it is.
+/// Errors: it is met nowhere.
+fn met(record: &Record) -> Result<(table::Mount, Option<Record>), Failure> {
+    let is_met = |mount: &table::Mount| table::at(&mount.dir).is_some_and(|top| top.device == mount.device);
+    let place = |mount: &table::Mount| (mount.dir != record.dir, mount.dir.clone());
+    let mounts = table::all_of_device(&record.device).into_iter().filter(is_met);
+    match (mounts.min_by_key(place), table::at(&record.dir)) {
+        (Some(mount), _) => Ok((mount, Some(record.clone()))),
+        (None, Some(over)) if over.is_keepfs() => {
+            let dir = record.dir.shown();
+            Err(Failure::Other(format!(
+                "another pool ({}) is mounted over {} at {dir}; `keepfs unmount {dir}` takes that away, then try again",
+                over.source.shown(),
+                record.pool.shown()
+            )))
+        }
+        (None, over) => Err(nothing_at(&record.dir, over)),
+    }
 }
 
 /// The record that the mount of `record` has since another keeper took it over.

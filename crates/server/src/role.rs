@@ -6,7 +6,7 @@
 use crate::failure::Failure;
 use crate::visible::one_line;
 use crate::words::{Attach, Detach, Keep, Serve, Watch};
-use crate::{Outcome, attach, deserted, keep, serve, starter};
+use crate::{Outcome, attach, deserted, keep, limits, serve, starter};
 use clap::{Parser, Subcommand};
 use keepfs_store::mmp;
 use std::ffi::OsString;
@@ -77,6 +77,7 @@ fn is_of_role(words: &[OsString]) -> bool {
 fn run(words: Vec<OsString>) -> u8 {
     // Servers are started as /proc/self/exe, of which ps(1) would say `exe`.
     let _ = rustix::thread::set_name(c"keepfs");
+    limits::raise();
     let role = match Words::try_parse_from(words) {
         Ok(words) => words.role,
         Err(words) => {

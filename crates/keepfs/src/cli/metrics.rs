@@ -5,7 +5,9 @@ use super::out;
 use super::replace::replace;
 use super::tell::{say, warn_of};
 use keepfs_server::metrics::{Listening, Page};
+use keepfs_server::visible::one_line;
 use keepfs_server::{Failure, Outcome, registry, unserved};
+use std::io::{self, IsTerminal};
 
 /// Prints, writes or serves them.
 pub fn run(args: &Metrics) -> Outcome {
@@ -32,6 +34,8 @@ pub fn run(args: &Metrics) -> Outcome {
             out::finish();
             listening.serve(move || page.text())
         }
+        // Labels are what users made them: a program gets them as they are, a terminal is given no commands (S-18.10).
+        (None, None) if io::stdout().is_terminal() => page.text().lines().for_each(|line| say!("{}", one_line(line))),
         (None, None) => print!("{}", page.text()),
     }
     Ok(0)

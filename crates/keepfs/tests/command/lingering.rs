@@ -122,6 +122,52 @@ fn a_pool_that_is_covered_is_told() {
     done_when_free(keepfs(["unmount"]).arg(bed.pool()), "busy");
 }
 
+/// A pool is unmounted, or told to be covered, never the one that is mounted over it.
+#[test]
+fn no_other_pool_is_unmounted() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let over = bed.path("over");
+    done(keepfs(["create", "--size", "64M"]).arg(&over));
+    done(keepfs(["mount"]).arg(&over).arg(bed.dir()));
+    let told = [&[][..], &["-f"], &["--lazy"]].map(|how| fails(keepfs(["unmount"]).args(how).arg(bed.pool())).1);
+    done_when_free(keepfs(["unmount"]).arg(&over), "busy");
+    for told in told {
+        let expected = format!("another pool ({}) is mounted over", over.display());
+        assert!(told.contains(&expected), "{told}");
+    }
+    done_when_free(keepfs(["unmount"]).arg(bed.pool()), "busy");
+}
+
+/// S-16.34: servers under the limits of whoever mounts would be killed for their work.
+#[test]
+fn limits_of_who_mounts_end_no_server() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let mount = format!(
+        "ulimit -S -t 1; ulimit -S -f 100; ulimit -S -s 128; exec {} mount {} {}",
+        env!("CARGO_BIN_EXE_keepfs"),
+        bed.pool().display(),
+        bed.dir().display()
+    );
+    done(Command::new("bash").args(["-c", &mount]));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", bed.server().as_raw_nonzero())).unwrap();
+    let limit = |name: &str| {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        let mut limits = line[name.len()..].split_whitespace().map(str::to_owned);
+        (limits.next().unwrap(), limits.next().unwrap())
+    };
+    for name in ["Max cpu time", "Max file size"] {
+        let (has, may_have) = limit(name);
+        assert_eq!(has, may_have, "{name}");
+    }
+    assert_eq!(limit("Max stack size").0, (8 << 20).to_string());
+    fs::write(bed.on("file"), vec![1; 1 << 20]).unwrap();
+    bed.unmount();
+    bed.check();
+}
+
 /// Whoever was killed while it mounted leaves files, which go with the next command. Those of a process that lives stay.
 #[test]
 fn what_the_killed_left_goes() {

@@ -45,6 +45,27 @@ fn who_has_just_begun_to_wait_is_told() {
     }
 }
 
+/// S-16.34: those who waited for the server before, which died: they have come and not been heard when this one ends.
+#[test]
+fn who_came_before_the_end_is_told_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = control(folder.path());
+    let waiting: Vec<UnixStream> = (0..40)
+        .map(|_| {
+            let stream = UnixStream::connect(folder.path().join("socket")).unwrap();
+            writeln!(&stream, "wait").unwrap();
+            stream
+        })
+        .collect();
+    let kept = control.close(Ok(()));
+    assert_eq!(kept.len(), waiting.len());
+    for stream in waiting {
+        stream.set_nonblocking(true).unwrap();
+        let told: Vec<String> = BufReader::new(&stream).lines().map_while(Result::ok).collect();
+        assert_eq!(told, ["{}", r#"{"durable":true}"#]);
+    }
+}
+
 #[test]
 fn who_comes_after_the_end_is_told() {
     let folder = tempfile::tempdir().unwrap();
