@@ -6,7 +6,7 @@ use super::{Dispatcher, Handled};
 use crate::config::CacheMode;
 use crate::protocol::flags;
 use crate::protocol::reply::{CopyFileRangeOut, LseekOut, OpenOut, WriteOut};
-use crate::protocol::request::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn, OpenIn, ReadIn, WriteIn};
+use crate::protocol::request::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn, OpenIn, ReadIn, ReleaseIn, WriteIn};
 use crate::reply::ReplyBuf;
 use keepfs_vfs::{Attr, Errno, FallocMode, Ino, InodeFlags, OpenHow, SeekWhence, SetAttr, WriteHow};
 use std::sync::atomic::Ordering;
@@ -31,17 +31,41 @@ impl Dispatcher {
         let args: OpenIn = request.args()?;
         let how = open_how(args.flags, args.open_flags);
         self.vfs.open(request.ino(), how)?;
-        let mut out = self.open_out(args.flags);
-        if how.write && how.append && is_append_only(&self.vfs.getattr(request.ino())?) {
+        let keeps_bytes = how.write && how.append && is_append_only(&self.vfs.getattr(request.ino())?);
+        let mut out = self.open_out(request.ino(), args.flags);
+        if keeps_bytes {
             // No shared mapping that can be written, and each write with the flags that its descriptor has then (S-20.13).
             out.open_flags = flags::FOPEN_DIRECT_IO;
         }
         reply.push_struct(&out)
     }
 
-    /// The reply to every open of a file with these flags: the handle that tells what its replies promise, and how the
-    /// kernel shall cache.
-    pub(crate) fn open_out(&self, open: u32) -> OpenOut {
+    /// Who closes a file was told by the kernel what is owed.
+    pub(super) fn release(&self, request: &Request<'_>) -> Handled {
+        let args: ReleaseIn = request.args()?;
+        self.owed.take(request.ino());
+        if self.takes_stores(args.flags) {
+            self.stores.closed(request.ino());
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel may take data by a handle opened with these flags that it sends later: by a shared mapping, which only
+    /// a file open for both reading and writing can have, and with the writeback cache by write(2). RELEASE has them, too.
+    fn takes_stores(&self, open: u32) -> bool {
+        match open as i32 & libc::O_ACCMODE {
+            libc::O_RDONLY => false,
+            libc::O_WRONLY => self.granted.has(flags::init::WRITEBACK_CACHE),
+            _ => true,
+        }
+    }
+
+    /// The reply to every successful open of a file with these flags: the handle that tells what its replies promise, and how
+    /// the kernel shall cache.
+    pub(crate) fn open_out(&self, file: Ino, open: u32) -> OpenOut {
+        if self.takes_stores(open) {
+            self.stores.opened(file);
+        }
         let open_flags = match self.cache {
             CacheMode::Writeback | CacheMode::Writethrough if self.keeps_what_is_cached() => flags::FOPEN_KEEP_CACHE,
             CacheMode::Writeback | CacheMode::Writethrough => 0,
@@ -210,8 +234,25 @@ impl Dispatcher {
             libc::SEEK_HOLE => SeekWhence::Hole,
             _ => return Err(Errno::EINVAL),
         };
-        let offset = self.vfs.seek(request.ino(), args.offset, whence)?;
+        let offset = match self.stores.may_come(request.ino()) {
+            true => self.seek_all_data(request.ino(), args.offset, whence)?,
+            false => self.vfs.seek(request.ino(), args.offset, whence)?,
+        };
         reply.push_struct(&LseekOut { offset })
+    }
+
+    /// Where the kernel may have data in what is a hole here, all that is not behind the end is data (S-20.29). Errors: `ENXIO`
+    /// behind the end; `ENOSYS` where the kernel may know another end: then it answers so itself, and asks no more.
+    fn seek_all_data(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64, Errno> {
+        if self.granted.has(flags::init::WRITEBACK_CACHE) {
+            return Err(Errno::ENOSYS);
+        }
+        let size = self.vfs.getattr(ino)?.size;
+        match whence {
+            _ if offset >= size => Err(Errno::ENXIO),
+            SeekWhence::Data => Ok(offset),
+            SeekWhence::Hole => Ok(size),
+        }
     }
 
     pub(super) fn copy_file_range(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

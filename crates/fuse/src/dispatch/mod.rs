@@ -1,5 +1,5 @@
 //! The dispatcher: bytes of a request in, bytes of a reply out. Needs no kernel; between requests it keeps only what is owed to
-//! writers and which directories have a handle that the kernel remembers by.
+//! writers, which directories have a handle that the kernel remembers by, and which files have one that the kernel takes data by.
 //!
 //! Malformed requests get `EINVAL`, unknown ones `ENOSYS`. A panic below answers `EIO` and is logged; the mount
 //! lives on.
@@ -13,6 +13,7 @@ mod listings;
 mod name;
 mod owed;
 mod request;
+mod stores;
 mod xattr;
 
 use crate::caught::caught;
@@ -55,6 +56,7 @@ pub struct Dispatcher {
     read_only: AtomicBool,
     owed: owed::Owed,
     listings: listings::Listings,
+    stores: stores::Stores,
 }
 
 /// What a handler returns: it has put the payload into the reply buffer, or an error.
@@ -76,6 +78,7 @@ impl Dispatcher {
             read_only: AtomicBool::new(false),
             owed: owed::Owed::default(),
             listings: listings::Listings::default(),
+            stores: stores::Stores::default(),
         }
     }
 
@@ -100,9 +103,11 @@ impl Dispatcher {
         self.read_only.store(true, Ordering::Release);
     }
 
-    /// Another server gave handles of this mount, so the kernel is told to remember no listing any more (S-20.28).
+    /// Another server gave handles of this mount, so the kernel is told to remember no listing any more (S-20.28), and may have
+    /// data of any file (S-20.29).
     pub fn goes_on_for_another(&self) {
         self.listings.others_have_some();
+        self.stores.others_have_some();
     }
 
     /// Whether the kernel has to ask for the file's attributes before its next write, because it is told ENOSPC then (S-20.14).
@@ -222,11 +227,7 @@ impl Dispatcher {
             Opcode::Ioctl => self.ioctl(request, reply),
             Opcode::Syncfs => self.vfs.syncfs().and_then(|()| self.unless_lost()),
             Opcode::Destroy => self.vfs.unmount(),
-            // Open files carry no state here. Who closes one was told by the kernel what is owed.
-            Opcode::Release => {
-                self.owed.take(request.ino());
-                Ok(())
-            }
+            Opcode::Release => self.release(request),
             Opcode::Releasedir => self.releasedir(request),
             Opcode::NotifyReply => Ok(()),
             // Everything here ends by itself, and programs do not expect an fsync that fails with EINTR: as on any

@@ -53,7 +53,7 @@ impl Dispatcher {
         let (name, _) = name(rest)?;
         let entry = self.create_or_open(request, &args, name)?;
         reply.push_struct(&self.entry_out(&entry))?;
-        reply.push_struct(&self.open_out(args.flags))
+        reply.push_struct(&self.open_out(entry.attr.ino, args.flags))
     }
 
     /// Creates; if somebody who did not come through the kernel was faster, opens (unless `O_EXCL`).
@@ -93,7 +93,7 @@ impl Dispatcher {
         };
         let entry = made(self.vfs.once(request.once(), tmpfile))?;
         reply.push_struct(&self.entry_out(&entry))?;
-        reply.push_struct(&self.open_out(args.flags))
+        reply.push_struct(&self.open_out(entry.attr.ino, args.flags))
     }
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

@@ -4,7 +4,7 @@ use crate::fake::{Bench, FULL_FROM, Fake};
 use crate::requests::{Req, UNIQUE, long, word};
 use keepfs_fuse::protocol::Opcode::{self, *};
 use keepfs_fuse::protocol::request::*;
-use keepfs_fuse::{CacheMode, MountConfig, Outcome, ReplyBuf};
+use keepfs_fuse::{CacheMode, Dispatcher, Granted, MountConfig, Outcome, ReplyBuf};
 use keepfs_vfs::{Errno, Request};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -484,6 +484,98 @@ fn one_handle_of_a_directory_remembers_its_listing() {
         assert_eq!(open(&mut bench), (3 << 8, KEPT));
     }
     assert_eq!(open(&mut bench(CacheMode::Direct)), (0, 0));
+}
+
+/// S-20.29: while the kernel may have data of a file that it has not sent, all up to its end (6) is data.
+#[test]
+fn a_file_that_stores_may_come_to_has_no_holes() {
+    const EXACT: (u64, u64) = (4096, 4096);
+    for cache in [CacheMode::Direct, CacheMode::Writethrough, CacheMode::Writeback] {
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        let mut bench = Bench::new(Fake::default(), &config);
+        if cache != CacheMode::Writeback {
+            let granted = Granted {
+                minor: 45,
+                flags: 0,
+                max_write: 1 << 16,
+            };
+            bench.dispatcher = Dispatcher::new(bench.fake.clone(), &config, granted);
+        }
+        let seek = |bench: &mut Bench, ino, offset| {
+            let mut look = |whence| {
+                let args = LseekIn {
+                    offset,
+                    whence,
+                    ..LseekIn::default()
+                };
+                let request = Req::new(Lseek, ino).args(&args).bytes();
+                assert!(bench.handle(&request) == Outcome::Reply);
+                match word(bench.reply.bytes(), 4) as i32 {
+                    0 => Ok(long(bench.reply.payload(), 0)),
+                    error => Err(Errno(-error)),
+                }
+            };
+            look(3).and_then(|data| Ok((data, look(4)?)))
+        };
+        let all_data = |bench: &mut Bench| {
+            let (within, behind) = (seek(bench, 5, 2), seek(bench, 5, 6));
+            match cache {
+                CacheMode::Writeback => (within, behind) == (Err(Errno::ENOSYS), Err(Errno::ENOSYS)),
+                _ => (within, behind) == (Ok((2, 6)), Err(Errno::ENXIO)),
+            }
+        };
+        let open = |bench: &mut Bench, flags: libc::c_int| {
+            let flags = flags as u32;
+            let args = OpenIn {
+                flags,
+                ..OpenIn::default()
+            };
+            bench.good(Req::new(Open, 5).args(&args).bytes());
+        };
+        let close = |bench: &mut Bench, flags: libc::c_int| {
+            let flags = flags as u32;
+            let args = ReleaseIn {
+                flags,
+                ..ReleaseIn::default()
+            };
+            bench.good(Req::new(Release, 5).args(&args).bytes());
+        };
+        assert_eq!(seek(&mut bench, 5, 2), Ok(EXACT));
+        open(&mut bench, libc::O_RDONLY);
+        open(&mut bench, libc::O_RDWR | libc::O_APPEND);
+        open(&mut bench, libc::O_RDWR);
+        assert!(all_data(&mut bench), "{cache:?}");
+        assert_eq!(seek(&mut bench, 6, 2), Ok(EXACT), "{cache:?}: another file");
+        close(&mut bench, libc::O_RDONLY);
+        close(&mut bench, libc::O_RDWR);
+        assert!(all_data(&mut bench), "{cache:?}: one is open still");
+        // fcntl(2) took O_APPEND off.
+        close(&mut bench, libc::O_RDWR);
+        assert_eq!(seek(&mut bench, 5, 2), Ok(EXACT), "{cache:?}");
+        open(&mut bench, libc::O_WRONLY);
+        match cache {
+            CacheMode::Writeback => assert!(all_data(&mut bench)),
+            _ => assert_eq!(seek(&mut bench, 5, 2), Ok(EXACT), "{cache:?}: it has no mapping"),
+        }
+        close(&mut bench, libc::O_WRONLY);
+        assert_eq!(seek(&mut bench, 5, 2), Ok(EXACT), "{cache:?}");
+        for op in [Create, Tmpfile] {
+            let args = CreateIn {
+                flags: libc::O_RDWR as u32,
+                ..CreateIn::default()
+            };
+            let (_, reply) = bench.good(Req::new(op, 1).args(&args).name("new").bytes());
+            assert!(seek(&mut bench, long(&reply, 0), 2) != Ok(EXACT), "{cache:?}: {op:?}");
+        }
+        bench.dispatcher.goes_on_for_another();
+        assert!(all_data(&mut bench), "{cache:?}: another server's handles");
+        // One of those is released.
+        close(&mut bench, libc::O_RDWR);
+        assert!(all_data(&mut bench), "{cache:?}");
+    }
 }
 
 /// S-16.9: who has a file open since before a loss is told by each change and each fsync; reading goes on, so does what the kernel

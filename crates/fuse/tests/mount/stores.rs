@@ -1,19 +1,21 @@
 //! What else a change of a file's contents changes, as the kernel sees it: set-id bits (S-20.6, S-20.18), times (S-20.7), what is
-//! cached (S-20.8).
+//! cached (S-20.8), where data are (S-20.29).
 
 use super::TRANSPORT;
-use super::support::Mount;
+use super::support::{BUSY_MAX, Mount};
 use crate::caches::caches;
 use crate::probe::{Probe, WAITS, gate};
 use crate::sys;
 use keepfs_fuse::{CacheMode, MountConfig, TransportKind};
-use rustix::fs::{FallocateFlags, copy_file_range, fallocate};
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
-use std::process::Command;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 /// A user without rights.
@@ -228,4 +230,110 @@ fn reads_behind_asynchronous_direct_writes_are_not_stale() {
         writer.join().unwrap();
     });
     assert_eq!(read(), WAITS);
+}
+
+/// Where the tests below store, in a file of this size.
+const STORED_AT: u64 = 400 << 10;
+const SPARSE: u64 = 1 << 20;
+
+/// Who looks for data in a file, and a cp(1) of it that waits. Both are there before the file is written: the kernel sends what it
+/// keeps of a file when any descriptor of it is closed, such as those that a new program does not get.
+struct Copier {
+    source: PathBuf,
+    copy: PathBuf,
+    looks: File,
+    cp: Child,
+}
+
+impl Copier {
+    fn of(source: &Path) -> Copier {
+        let copy = source.with_extension("copy");
+        let mut cp = Command::new("sh");
+        cp.args(["-c", "read go && exec cp --reflink=never --sparse=auto \"$0\" \"$1\""]);
+        Copier {
+            cp: cp.args([source, &copy]).stdin(Stdio::piped()).spawn().unwrap(),
+            looks: File::open(source).unwrap(),
+            source: source.to_owned(),
+            copy,
+        }
+    }
+
+    /// `text`, somewhere in this file of `size` bytes, is found and copied.
+    fn finds(mut self, size: u64, what: &str) {
+        let at = |from| seek(&self.looks, from);
+        assert!(at(SeekFrom::Data(STORED_AT - 1)).unwrap() <= STORED_AT, "{what}");
+        assert!(at(SeekFrom::Hole(STORED_AT)).unwrap() >= STORED_AT + 4, "{what}");
+        assert_eq!(at(SeekFrom::Hole(size - 1)), Ok(size), "{what}");
+        assert_eq!(at(SeekFrom::Data(size)), Err(Errno::NXIO), "{what}");
+        assert_eq!(at(SeekFrom::Hole(size)), Err(Errno::NXIO), "{what}");
+        self.copies(what);
+    }
+
+    fn copies(&mut self, what: &str) {
+        self.cp.stdin.take().unwrap().write_all(b"\n").unwrap();
+        assert!(self.cp.wait().unwrap().success(), "{what}");
+        let bytes = fs::read(&self.source).unwrap();
+        assert_eq!(bytes[STORED_AT as usize..][..4], *b"text", "{what}");
+        assert!(bytes == fs::read(&self.copy).unwrap(), "{what}: the copy differs");
+    }
+}
+
+/// S-20.29.
+#[test]
+fn a_copy_has_what_was_stored_through_a_mapping() {
+    let _held = caches();
+    for cache in CACHES {
+        let Some(mount) = mounted(cache) else { return };
+        let path = mount.path("mapped");
+        File::create_new(&path).unwrap().set_len(SPARSE).unwrap();
+        let copier = Copier::of(&path);
+        let file = written(&path, 0);
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        // A test that fails is not waited for: the child that stores has this end open, too.
+        there.set_read_timeout(Some(BUSY_MAX)).unwrap();
+        std::thread::scope(|scope| {
+            let storing = scope.spawn(|| {
+                sys::with_unsynced_mapping(&file, SPARSE as usize, |bytes| {
+                    bytes[STORED_AT as usize..][..4].copy_from_slice(b"text");
+                    let _ = there.write_all(b"s");
+                    let _ = there.read(&mut [0]);
+                })
+            });
+            here.read_exact(&mut [0]).unwrap();
+            copier.finds(SPARSE, &format!("{cache:?}"));
+            here.write_all(b"e").unwrap();
+            storing.join().unwrap().unwrap();
+        });
+        drop(file);
+        if cache == CacheMode::Writeback {
+            continue;
+        }
+        // Behind the last such handle, which the kernel releases after close(2), holes are told again.
+        let file = File::open(&path).unwrap();
+        while seek(&file, SeekFrom::Data(0)).unwrap() != STORED_AT {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            seek(&file, SeekFrom::Data(STORED_AT + 4096)),
+            Err(Errno::NXIO),
+            "{cache:?}"
+        );
+    }
+}
+
+/// S-20.29: also where the server knows a smaller file than the kernel, and whoever has it open.
+#[test]
+fn a_copy_has_what_the_kernel_holds_back() {
+    let _held = caches();
+    for size in [0, SPARSE] {
+        let Some(mount) = mounted(CacheMode::Writeback) else {
+            return;
+        };
+        let path = mount.path("open");
+        File::create(&path).unwrap().set_len(size).unwrap();
+        let copier = Copier::of(&path);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(b"text", STORED_AT).unwrap();
+        copier.finds(size.max(STORED_AT + 4), &format!("of {size} bytes"));
+    }
 }
