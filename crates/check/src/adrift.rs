@@ -1,11 +1,12 @@
 //! A log that no superblock leads to: what it has cannot be proved, but it tells which pages of files stood in it alone (S-21.23).
 
 use crate::finding::Finding;
+use crate::plog;
 use crate::pool::Pool;
 use crate::records::decode;
 use crate::staged::{Piece, Stage};
 use crate::superblock;
-use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Record};
+use keepfs_format::plog::{FLAG_LAST, PAYLOAD_OFFSET, PageHead, Record};
 use keepfs_format::{FromBytes, PAGE, Space};
 use std::collections::BTreeSet;
 
@@ -55,17 +56,11 @@ pub(crate) fn beside(pool: &Pool<'_>) -> Option<Finding> {
     }
     let generation = pool.sb.generation.get();
     let is_misplaced = |finding: &Finding| matches!(finding, Finding::SuperblockPlace { .. });
-    match newest(pool) {
+    match plog::newest(pool) {
         Some(base) => Some(Finding::SuperblockNewer { generation, base }),
         None if pool.sink.findings.iter().any(is_misplaced) => None,
         None => Some(Finding::SuperblockBeside { generation }),
     }
-}
-
-/// The greatest generation that pages of the log tell of, if it is greater than the superblock's.
-pub(crate) fn newest(pool: &Pool<'_>) -> Option<u64> {
-    let told = later(pool).into_iter().map(|head| head.base.get()).max();
-    told.filter(|base| *base > pool.sb.generation.get())
 }
 
 /// The number behind all pages of the log, those of a lost superblock among them: a new log begins behind it (S-9.12).
@@ -145,14 +140,7 @@ fn pages(pool: &Pool<'_>) -> Vec<Lies> {
         pool.image.read(page, &mut bytes).ok()?;
         let (head, _) = PageHead::read_from_prefix(&bytes).ok()?;
         let used = usize::from(head.used.get());
-        let counts = [head.sequence, head.group, head.durable, head.base, head.seq];
-        let is_one = head.magic.get() == MAGIC
-            && used <= PAYLOAD
-            && head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0
-            && head.reserved == 0
-            && head.durable < head.group
-            && counts.iter().all(|count| count.get() < 1 << 62);
-        is_one.then(|| Lies {
+        plog::is_sound(&head).then(|| Lies {
             head,
             payload: bytes[PAYLOAD_OFFSET..PAYLOAD_OFFSET + used].to_vec(),
         })

@@ -13,6 +13,8 @@ use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, PAGE};
 use newer::End;
 
+pub(crate) use newer::{is_sound, newest};
+
 /// A whole group (S-8.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -71,6 +73,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
     for sequence in first..first + pool.sb.log_pages.get() {
         if !scan.page(pool, sequence) && !scan.undone(pool, sequence) && !scan.made_again(pool, sequence) {
             let end = first + pool.sb.log_pages.get();
+            pool.log_ends_in = scan.group;
             if !scan.is_led_on(pool, sequence, end) {
                 scan.judge_end(pool, sequence, end);
             }
@@ -82,6 +85,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
             sequence: open.sequence + open.pages,
         });
     }
+    pool.log_ends_in = scan.group;
     scan.log.next = scan.group;
     scan.log
 }

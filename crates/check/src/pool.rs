@@ -134,6 +134,8 @@ pub(crate) struct Pool<'i> {
     pub close_copies: u64,
     /// What may be older than it should be.
     pub age: Age,
+    /// The group in which the log ends, once it was read (S-9.1).
+    pub log_ends_in: u64,
     changed: BTreeMap<u64, Changed>,
 }
 
@@ -151,6 +153,7 @@ impl<'i> Pool<'i> {
             map_pages: 0,
             close_copies: 0,
             age: Age::default(),
+            log_ends_in: 0,
             changed: BTreeMap::new(),
         }
     }

@@ -3,6 +3,7 @@
 mod carried;
 mod end;
 pub mod far;
+mod held;
 mod undo;
 
 pub use carried::{append_carried, pages_of_carried};

@@ -1,14 +1,17 @@
-//! What tells, where the log ends, that a superblock newer than the one taken is lost (SPEC S-9.12, S-9.20).
+//! What tells, where the log ends, that a superblock newer than the one taken is lost (SPEC S-9.12, S-9.20, S-9.28).
 
 use super::{OWN_NUMBERS, head_of, page_crc, page_of, stored};
-use crate::adrift;
 use crate::pool::Pool;
+use keepfs_codes::burst::Burst;
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
-use keepfs_format::plog::PageHead;
+use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PageHead};
 
 /// Rounds of the ring by which the numbers of lives behind a lost superblock are greater.
 const ROUNDS: u64 = 8;
+
+/// Lives of the log whose pages are known by their CRC, from the superblock's on.
+const LIVES: u64 = 8;
 
 /// Where a log ends.
 #[derive(Clone, Copy)]
@@ -25,7 +28,30 @@ pub(super) struct End {
 pub(super) fn told(pool: &Pool<'_>, end: End) -> Option<u64> {
     let of_later_life = || (0..2).find_map(|behind| told_by_later_life(pool, end.sequence + behind, end.stop));
     let told = told_by_chain(pool, end).or_else(of_later_life);
-    told.map(|base| base.max(adrift::newest(pool).unwrap_or(0)))
+    told.map(|base| base.max(newest(pool).unwrap_or(0)))
+}
+
+/// The greatest generation of a lost superblock that pages of the log tell of, wherever they stand (S-21.10).
+pub(crate) fn newest(pool: &Pool<'_>) -> Option<u64> {
+    let (first, round) = (pool.sb.log_seq.get(), pool.sb.log_pages.get());
+    let near = first..first.saturating_add(ROUNDS * round);
+    let told = (first..first + round).filter_map(|place| {
+        let head = head_of(&read(pool, place)?)?;
+        let may_tell = is_sound(&head) && near.contains(&head.sequence.get());
+        may_tell.then(|| told_by(pool, head.sequence.get()))?
+    });
+    told.max()
+}
+
+/// Whether a head is that of a log page (S-8.2).
+pub(crate) fn is_sound(head: &PageHead) -> bool {
+    let counts = [head.sequence, head.group, head.durable, head.base, head.seq];
+    head.magic.get() == MAGIC
+        && usize::from(head.used.get()) <= PAYLOAD
+        && head.flags & !(FLAG_LAST | FLAG_DATA_FLUSHED) == 0
+        && head.reserved == 0
+        && head.durable < head.group
+        && counts.iter().all(|count| count.get() < 1 << 62)
 }
 
 /// The generation of a page that is newer than the superblock.
@@ -70,10 +96,36 @@ fn told_by_later_life(pool: &Pool<'_>, first: u64, stop: u64) -> Option<u64> {
                 && before.is_none_or(|before: u64| number == before + 1)
         };
         let head = head_of(&read(pool, place)?).filter(of_it)?;
-        if let Some(base) = newer(pool, &head) {
+        if let Some(base) = told_by(pool, head.sequence.get()) {
             return Some(base);
         }
         before = Some(head.sequence.get());
     }
     None
+}
+
+/// The lost superblock of which page `sequence` tells, in its place, if that is no wrong bit (S-9.28): its group comes behind the one in
+/// which the log ends, or its CRC vouches for it.
+fn told_by(pool: &Pool<'_>, sequence: u64) -> Option<u64> {
+    let bytes = read(pool, sequence)?;
+    let is_it = |head: &PageHead| head.sequence.get() == sequence;
+    let head = head_of(&bytes).filter(is_it)?;
+    let base = newer(pool, &head)?;
+    if head.group.get() > pool.log_ends_in {
+        return Some(base);
+    }
+    let before = read(pool, sequence + pool.sb.log_pages.get() - 1);
+    let chains = before.as_ref().map(stored).into_iter().chain([0]);
+    let mut tried = chains.flat_map(|chain| (0..LIVES).map(move |life| (chain, life)));
+    let vouched = tried.find_map(|(chain, life)| {
+        let mut sb = *pool.sb;
+        sb.incarnation = sb.incarnation.get().wrapping_add(life).into();
+        let mut whole = bytes;
+        match stored(&bytes) ^ page_crc(&sb, chain, &bytes) {
+            0 => {}
+            wrong => Burst::find(wrong, PAGE)?.flip(&mut whole),
+        }
+        head_of(&whole).filter(is_it)
+    });
+    newer(pool, &vouched?)
 }

@@ -256,6 +256,67 @@ fn a_stale_superblock_hides_no_lost_one() {
     }
 }
 
+/// A page of a later life of the log: its number, group, base generation, its life and the CRC before it. Returns its CRC.
+fn put_whole(built: &mut Built, number: u64, group: u64, base: u64, life: u64, chain: u64) -> u64 {
+    put_page(built, number, number, base);
+    let (pool, incarnation) = (built.sb.pool, built.sb.incarnation.get() + life);
+    let page = built.page(LOG_START + number % LOG_PAGES);
+    page[16..24].copy_from_slice(&group.to_le_bytes());
+    page[24..32].copy_from_slice(&(group - 1).to_le_bytes());
+    let seed = [&pool[..], &incarnation.to_le_bytes(), &chain.to_le_bytes()].concat();
+    let crc = crc64::full(&[&seed, &page[..PAGE - 8]].concat());
+    page[PAGE - 8..].copy_from_slice(&crc.to_le_bytes());
+    crc
+}
+
+/// S-9.28: a recovery was cut before its superblock, and left pages of its carried group behind the log. With wrong bits in the base
+/// generation of one of them nothing is lost; where the CRC has a newer one, or a later group tells it, a superblock is.
+#[test]
+fn no_wrong_bit_tells_of_a_lost_superblock() {
+    for is_closed in [true, false] {
+        let (end, group) = if is_closed { (OWN, 5) } else { (OWN + 1, 6) };
+        let later = end + LOG_PAGES;
+        let at = |number: u64| LOG_START + number % LOG_PAGES;
+        let two = |bases: [u64; 2], groups: [u64; 2]| {
+            let mut built = numbered(is_closed);
+            let chain = put_whole(&mut built, later, groups[0], bases[0], 1, 0);
+            put_whole(&mut built, later + 1, groups[1], bases[1], 1, chain);
+            built
+        };
+        let runs = (0..64).flat_map(|bit| [1u64, 0x8001, 0xFFFF].map(|run| 3 ^ run << bit));
+        for (base, number) in runs.flat_map(|base| [later, later + 1].map(|number| (base, number))) {
+            for is_alone in [false, true] {
+                let what = format!(
+                    "closed {is_closed}: page {} has base {base}, alone {is_alone}",
+                    number - later
+                );
+                let mut built = two([3, 3], [group; 2]);
+                built.page(at(number))[32..40].copy_from_slice(&base.to_le_bytes());
+                if is_alone {
+                    built.page(at(2 * later + 1 - number)).fill(0);
+                }
+                assert_eq!(walk(&built.bytes, &Options::default()).findings, [], "{what}");
+                if is_alone {
+                    // Without the slots beside, too.
+                    [0, 2]
+                        .into_iter()
+                        .for_each(|slot| built.page(slot_page(slot, PAGES)).fill(0));
+                    let beside = Finding::SuperblockBeside { generation: 3 };
+                    assert_eq!(walk(&built.bytes, &Options::default()).findings, [beside], "{what}");
+                }
+            }
+        }
+        tells_newer(&two([4, 4], [group; 2]), 4, "whole");
+        tells_newer(&two([3, 4], [group; 2]), 4, "the second");
+        let mut flipped = two([4, 3], [group; 2]);
+        flipped.page(at(later))[1000] ^= 4;
+        tells_newer(&flipped, 4, "a wrong bit elsewhere");
+        let mut second = two([4, 4], [group, group + 1]);
+        second.page(at(later)).fill(0xA5);
+        tells_newer(&second, 4, "a later group");
+    }
+}
+
 /// S-10.7: the log of the lost superblock goes on from no page, and its first ones were written before it.
 #[test]
 fn a_stale_superblock_hides_no_log_begun_anew() {

@@ -2,7 +2,8 @@
 //! S-9.19, S-9.27), or the superblock that led on is (S-9.12).
 
 use super::{
-    AHEAD, Before, CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, Head, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Pages, far,
+    AHEAD, Before, CRC_OFFSET, FLAG_DATA_FLUSHED, FLAG_LAST, Head, MAGIC, PAYLOAD, PAYLOAD_OFFSET, PageHead, Pages,
+    far, held,
 };
 use crate::error::Error;
 use keepfs_format::FromBytes;
@@ -184,7 +185,8 @@ impl Behind<'_, '_> {
     /// The superblock that led on from here, if it is lost (S-9.20). `page` is the one at which the log ends.
     fn lost_superblock(&mut self, page: Option<&[u8]>) -> Result<Option<LostSuperblock>, Error> {
         let (q, newer) = (self.expected.sequence, self.before.bases.end);
-        let region = *self.pages.region;
+        let (device, region) = (self.pages.device, *self.pages.region);
+        let (log, group) = (self.before, self.expected.group);
         let goes_on = |head: &PageHead, page: &[u8]| {
             let crc = region.crc(self.before.incarnation, self.expected.chain, page);
             head.base.get() >= newer && head.group.get() == self.expected.group && stored(page) == Some(crc)
@@ -208,12 +210,13 @@ impl Behind<'_, '_> {
                         && number % region.pages == place % region.pages
                         && before.is_none_or(|before| number == before + 1)
                 };
-                let Some(head) = self.get(place)?.and_then(any_head).filter(of_later_life) else {
+                let of_it = |page| any_head(page).filter(of_later_life).map(|head| (head, page));
+                let Some((head, page)) = self.get(place)?.and_then(of_it) else {
                     break;
                 };
-                if head.base.get() >= newer {
+                if let Some(generation) = held::told(device, &region, log, group, &head, page)? {
                     return Ok(Some(LostSuperblock {
-                        generation: head.base.get(),
+                        generation,
                         told_at: head.sequence.get(),
                     }));
                 }
@@ -228,31 +231,35 @@ impl Behind<'_, '_> {
 
     /// The same where no slot of the other parity holds a superblock: whatever page of the ring tells, however bad those at the end are.
     fn told_anywhere(&mut self) -> Result<Option<LostSuperblock>, Error> {
-        let (round, first) = (self.pages.region.pages, self.first);
+        let (device, region, first) = (self.pages.device, self.pages.region, self.first);
+        let round = region.pages;
         let mut told: Option<LostSuperblock> = None;
-        let mut pages = Pages::new(self.pages.device, self.pages.region);
+        let mut pages = Pages::new(device, region);
         for place in first..first + round {
             let bytes = match pages.get(place, first + round) {
                 Err(error) if error.is_device_io() => continue,
                 bytes => bytes?,
             };
-            let tells = |head: &PageHead| {
+            let may_tell = |head: &PageHead| {
                 let number = head.sequence.get();
-                head.base.get() >= self.before.bases.end
-                    && (first.max(OWN_NUMBERS)..first + ROUNDS * round).contains(&number)
+                (first.max(OWN_NUMBERS)..first + ROUNDS * round).contains(&number)
                     && number % round == place % round
                     && is_sound(head)
             };
-            if let Some(head) = any_head(bytes).filter(tells) {
-                let before = told.unwrap_or(LostSuperblock {
-                    generation: 0,
-                    told_at: 0,
-                });
-                told = Some(LostSuperblock {
-                    generation: before.generation.max(head.base.get()),
-                    told_at: before.told_at.max(head.sequence.get()),
-                });
-            }
+            let Some(head) = any_head(bytes).filter(may_tell) else {
+                continue;
+            };
+            let Some(generation) = held::told(device, region, self.before, self.expected.group, &head, bytes)? else {
+                continue;
+            };
+            let before = told.unwrap_or(LostSuperblock {
+                generation: 0,
+                told_at: 0,
+            });
+            told = Some(LostSuperblock {
+                generation: before.generation.max(generation),
+                told_at: before.told_at.max(head.sequence.get()),
+            });
         }
         Ok(told)
     }

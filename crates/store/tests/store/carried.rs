@@ -294,8 +294,9 @@ fn a_lost_superblock_is_no_way_around_the_carried_group() {
     for page in &carried.pages {
         image.change(*page, |bytes| {
             let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word"));
-            let (number, base) = (word(8) + carried.ring, word(32) + 2);
+            let (number, group, base) = (word(8) + carried.ring, word(16) + 9, word(32) + 2);
             bytes[8..16].copy_from_slice(&number.to_le_bytes());
+            bytes[16..24].copy_from_slice(&group.to_le_bytes());
             bytes[32..40].copy_from_slice(&base.to_le_bytes());
         });
     }

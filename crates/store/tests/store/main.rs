@@ -12,6 +12,7 @@ mod carried;
 mod clauses;
 mod commit;
 mod compaction;
+mod cut_recovery;
 mod flushes;
 mod guard;
 mod history;
