@@ -37,7 +37,13 @@ pub(crate) fn losses(pool: &Pool<'_>) -> Vec<String> {
         ),
         told => told.to_string(),
     }));
-    let others = all().filter(|finding| matches!(finding, Finding::LogGone { .. } | Finding::SuperblockBeside { .. }));
+    let is_other = |finding: &&Finding| {
+        matches!(
+            finding,
+            Finding::LogGone { .. } | Finding::LogCarried { .. } | Finding::SuperblockBeside { .. }
+        )
+    };
+    let others = all().filter(is_other);
     losses.extend(others.map(ToString::to_string));
     losses
 }
@@ -82,8 +88,8 @@ fn has_log(pool: &Pool<'_>) -> bool {
 }
 
 /// The page of a log, as it says itself.
-struct Lies {
-    head: PageHead,
+pub(crate) struct Lies {
+    pub head: PageHead,
     payload: Vec<u8>,
 }
 
@@ -111,15 +117,9 @@ fn groups(pool: &Pool<'_>) -> Vec<Group> {
     pages.sort_by_key(|page| page.head.sequence.get());
     pages.dedup_by_key(|page| page.head.sequence.get());
     let mut groups = Vec::new();
-    let is_next = |a: &Lies, b: &Lies| {
-        a.head.sequence.get() + 1 == b.head.sequence.get()
-            && a.head.group == b.head.group
-            && a.head.flags & FLAG_LAST == 0
-    };
     for run in pages.chunk_by(is_next) {
-        let payload: Vec<u8> = run.iter().flat_map(|page| page.payload.iter().copied()).collect();
         // What lacks its first page, or one between, does not decode, or tells less.
-        if let (Ok(records), Some(last)) = (decode(&payload), run.last()) {
+        if let (Ok(records), Some(last)) = (decode(&payload_of(run)), run.last()) {
             groups.push(Group {
                 base: last.head.base.get(),
                 records,
@@ -129,7 +129,16 @@ fn groups(pool: &Pool<'_>) -> Vec<Group> {
     groups
 }
 
-fn pages(pool: &Pool<'_>) -> Vec<Lies> {
+/// Whether page `b` goes on with the group of page `a`.
+pub(crate) fn is_next(a: &Lies, b: &Lies) -> bool {
+    a.head.sequence.get() + 1 == b.head.sequence.get() && a.head.group == b.head.group && a.head.flags & FLAG_LAST == 0
+}
+
+pub(crate) fn payload_of(group: &[Lies]) -> Vec<u8> {
+    group.iter().flat_map(|page| page.payload.iter().copied()).collect()
+}
+
+pub(crate) fn pages(pool: &Pool<'_>) -> Vec<Lies> {
     let (start, length) = (pool.sb.log_start.get(), pool.sb.log_pages.get());
     let places = match has_log(pool) {
         true => start..start.saturating_add(length).min(pool.image.pages()),
@@ -149,24 +158,26 @@ fn pages(pool: &Pool<'_>) -> Vec<Lies> {
 }
 
 /// What a record does to staged pages (S-8.5).
-fn follow(stage: &mut Stage, record: Record) {
+pub(crate) fn follow(stage: &mut Stage, record: Record) {
     match record {
         Record::Tail {
             ino,
             index,
             version,
+            base,
+            base_crc,
             offset,
             bytes,
-            ..
-        } => stage.put((ino, index), version, (0, 0), Piece::Bytes(offset, bytes)),
+        } => stage.put((ino, index), version, (base, base_crc), Piece::Bytes(offset, bytes)),
         Record::Zero {
             ino,
             index,
             version,
+            base,
+            base_crc,
             offset,
             len,
-            ..
-        } => stage.put((ino, index), version, (0, 0), Piece::Zeros(offset, len)),
+        } => stage.put((ino, index), version, (base, base_crc), Piece::Zeros(offset, len)),
         Record::Lost { ino, index } => stage.lost((ino, index)),
         Record::Create { ino, born } => stage.born(ino, born),
         Record::Truncate { ino, size } => stage.truncate(ino, size),

@@ -181,6 +181,8 @@ findings! {
         "log page {sequence} (page {page}) is bad, and is made again from the other pages of its group: nothing is lost";
     LogGone { sequence: u64, page: u64, group: u64 } = "log-gone", Error,
         "log page {sequence} (page {page}), of group {group}, is bad, and later ones tell that the group was flushed: what was synced behind it is lost";
+    LogCarried { sequence: u64, group: u64 } = "log-carried", Error,
+        "group {group} of the log, from page {sequence} on, is lost, in which the last checkpoint had small writes that were synced before it: of which files is not known, and these have older bytes, or zeros";
     // Inodes, section 5.
     RootMissing {} = "root-missing", Error,
         "inode 1 is not a live directory: the tree has no root";

@@ -5,6 +5,7 @@
 //! would be then finds no error.
 
 mod bodies;
+mod carried;
 mod edit;
 mod given;
 mod layout;
@@ -13,6 +14,7 @@ mod names;
 mod older;
 mod over;
 mod space;
+mod told;
 mod tree;
 
 use crate::finding::{Finding, Severity};
@@ -23,7 +25,7 @@ use crate::report::{Report, Sink};
 use crate::sentence::{about, whose};
 use crate::staged::Stage;
 use crate::walk::{Options, Walk};
-use crate::{adrift, history, map, plog, scan, superblock, walk};
+use crate::{adrift, history, map, missed, plog, scan, superblock, walk};
 use keepfs_format::history::{Event, GIVEN_UP, Lasting, REPAIR};
 use keepfs_format::shown::shown;
 use keepfs_format::superblock::Superblock;
@@ -54,8 +56,10 @@ pub struct Plan {
     pub pages: u64,
     /// There was no superblock any more.
     pub is_made: bool,
-    /// Files may be lost, or older than they were, that nothing names: a part of the map, or every superblock, is lost.
+    /// Files may be lost, or older than they were, that nothing names: a part of the map, every superblock or a carried group is lost.
     pub may_be_older: bool,
+    /// That is so because of a carried group (S-21.25).
+    pub is_carried_lost: bool,
     /// What a check finds then.
     pub after: Report,
     superblock: Box<Superblock>,
@@ -156,6 +160,7 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
             pages,
             is_made,
             may_be_older: false,
+            is_carried_lost: false,
             before,
             actions: Vec::new(),
             given_up: Vec::new(),
@@ -173,6 +178,7 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
         pages: laid.writes.iter().map(|write| (write.page, &*write.bytes)).collect(),
     };
     let after = walk(&over, &Options::default());
+    let is_carried_lost = missed::is_carried_lost(&before.findings);
     if let Some(left) = after.errors().next() {
         return Err(Refusal::Left(left.clone()));
     }
@@ -181,7 +187,8 @@ pub fn plan(image: &dyn Image) -> Result<Plan, Refusal> {
         pool,
         pages,
         is_made,
-        may_be_older: is_made || laid.is_unled,
+        may_be_older: is_made || laid.is_unled || is_carried_lost,
+        is_carried_lost,
         before,
         actions: laid.actions,
         given_up: laid.given_up,
@@ -214,6 +221,7 @@ fn laid_out(
     mender.blocks();
     mender.older();
     mender.rounds()?;
+    mender.lose_carried();
     let writes = layout::lay_out(&mut mender)?;
     Ok(Laid {
         given_up: mender.given.entries(),
@@ -281,6 +289,8 @@ pub(crate) struct Mender<'i> {
     /// Files with a node that is older than it should be.
     aged: BTreeSet<u64>,
     seq: u64,
+    /// Pages of files that stood in a carried group that is lost.
+    carried: adrift::Drifted,
     /// Nodes that may still be made to mark lost pages; None: not yet known.
     marks: Option<u64>,
 }
@@ -337,6 +347,7 @@ impl<'i> Mender<'i> {
             flagged: BTreeSet::new(),
             aged: BTreeSet::new(),
             seq,
+            carried: adrift::Drifted::new(),
             marks: None,
             walk: Walk::new(pool, replayed, Options::default()),
         };
@@ -355,23 +366,6 @@ impl<'i> Mender<'i> {
             ));
         }
         Ok(mender)
-    }
-
-    /// What is told, and known, of a pool whose superblock is made.
-    fn born(&mut self) {
-        if let Some(root) = self
-            .inode(edit::ROOT)
-            .filter(|root| root.btime_nsec.get() < 1_000_000_000)
-        {
-            let sb = &mut self.walk.pool.sb;
-            (sb.created_sec, sb.created_nsec) = (root.btime, root.btime_nsec);
-        }
-        self.given.log(self.log.group, false);
-        self.act(format!(
-            "a superblock is made for the {} pages of the device: the label is lost, what the log alone had is lost, \
-             and some of what is found may be older than it should be",
-            self.walk.pool.pages()
-        ));
     }
 
     pub fn act(&mut self, sentence: String) {
@@ -398,55 +392,6 @@ impl<'i> Mender<'i> {
 
     pub fn pool(&mut self) -> &mut Pool<'i> {
         &mut self.walk.pool
-    }
-
-    /// What is told of the superblocks and the log.
-    fn told(&mut self, before: &Report) {
-        if let Some(base) = before.lost_superblock() {
-            self.given.log(self.log.group, true);
-            self.act(format!(
-                "superblock generation {base} was lost: the pool goes back to generation {}",
-                before.generation
-            ));
-        }
-        for finding in &before.findings {
-            match finding {
-                Finding::LogGone { group, .. } => {
-                    self.given.log(*group, true);
-                    self.act(format!(
-                        "the log is cut before group {group}: what was synced from there on is lost"
-                    ));
-                }
-                Finding::SuperblockBeside { generation } => {
-                    self.given.log(self.log.group, false);
-                    self.act(format!(
-                        "both slots beside those of superblock generation {generation} get one: if a newer one was lost, what was written or synced since is lost"
-                    ));
-                }
-                Finding::SuperblockFirst {} => self.act("page 0 is written anew with a superblock".into()),
-                Finding::SuperblockCopy { slot, page } => {
-                    self.act(format!(
-                        "superblock slot {slot} (page {page}) is bad: both are written anew"
-                    ));
-                }
-                Finding::SuperblockFlipped { slot, page, .. } => {
-                    self.act(format!(
-                        "superblock slot {slot} (page {page}) has a wrong bit: it is written anew"
-                    ));
-                }
-                Finding::MetaCopy { id, page } => {
-                    self.act(format!(
-                        "metablock {id} is written anew from its good copy: that at page {page} is bad"
-                    ));
-                }
-                Finding::SuperblockSplit { generation } => {
-                    self.act(format!(
-                        "of two superblocks of generation {generation} the first one is taken"
-                    ));
-                }
-                _ => {}
-            }
-        }
     }
 
     /// Metablocks of which no copy is good end here: what they held is missing from now on, and is looked after as that.

@@ -77,6 +77,7 @@ pub(crate) fn read(pool: &mut Pool<'_>) -> Log {
             if !scan.is_led_on(pool, sequence, end) {
                 scan.judge_end(pool, sequence, end);
             }
+            scan.judge_carried(pool, sequence, end);
             break;
         }
     }
@@ -289,6 +290,15 @@ impl Scan {
             pool.sink.push(Finding::LogGone { sequence, page, group });
         } else if bad.is_none() {
             pool.sink.push(Finding::LogUnreadable { sequence, page });
+        }
+    }
+
+    /// S-9.17: whether the group at which the log ends, before page `sequence`, may be the one that the checkpoint carried over.
+    fn judge_carried(&self, pool: &mut Pool<'_>, sequence: u64, end: u64) {
+        let (group, durable) = (pool.sb.group.get(), pool.sb.durable.get());
+        let may_be = self.group == group && durable >= group && self.seq <= pool.sb.seq.get();
+        if may_be && !carried::brings_transactions(pool, sequence..end.min(sequence + 1 + BEHIND)) {
+            pool.sink.push(Finding::LogCarried { sequence, group });
         }
     }
 

@@ -17,7 +17,7 @@ use crate::inode;
 use crate::pool::{Load, Pool, header};
 use crate::report::Sink;
 use crate::staged::Stage;
-use crate::{adrift, dir, index, map, plog, replay, scan, superblock};
+use crate::{adrift, dir, index, map, missed, plog, replay, scan, superblock};
 use keepfs_format::inode::{DIR, Inode, LIVE};
 use keepfs_format::superblock::Superblock;
 use keepfs_format::{MetaId, PAGE, Space};
@@ -102,6 +102,9 @@ impl<'i> View<'i> {
         if !view.losses.is_empty() {
             let staged = &view.stage.pages;
             view.drifted = adrift::staged(&view.pool);
+            if view.is_carried_lost() {
+                view.drifted.extend(missed::pages(&mut view.pool));
+            }
             view.drifted.retain(|at| !staged.contains_key(at));
         }
         let rivals = view.pool.age.rivals;
@@ -172,6 +175,11 @@ impl<'i> View<'i> {
     /// Whether nothing proves that what is read is all there was, and the newest of it: a part of the map is lost (S-21.24).
     pub fn may_be_older(&self) -> bool {
         self.pool.age.rivals > 0 || !self.pool.age.unled.is_empty()
+    }
+
+    /// Whether small writes are lost that were synced before the last checkpoint, of which files is not known (S-21.25).
+    pub fn is_carried_lost(&self) -> bool {
+        missed::is_carried_lost(&self.pool.sink.findings)
     }
 
     /// What was wrong on the way here: superblocks, map, log. [`crate::walk()`] finds much more.

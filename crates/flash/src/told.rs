@@ -18,6 +18,7 @@ impl Flash {
             place: Place::Cut {
                 group: cut.group,
                 proved: cut.proved,
+                carried: cut.carried,
             },
             seen: &seen,
             done: Done::Nothing,

@@ -16,6 +16,15 @@ pub(super) const UNKNOWN: u8 = 11;
 
 /// What was given up: inode (0: of no single file), metablock (0: content) and first byte.
 type Key = (u64, u64, u64);
+/// What is lost with the log: the length of its entry (S-18.12).
+#[derive(Clone, Copy)]
+pub(super) enum LogLoss {
+    Perhaps = 0,
+    Synced = 1,
+    /// What the last checkpoint carried over, too.
+    Carried = 2,
+}
+
 /// A directory and a name in it.
 type Place = (u64, Vec<u8>);
 
@@ -57,9 +66,10 @@ impl Given {
         self.parts.insert((ino, id, 0), PAGE as u64);
     }
 
-    /// What was synced behind a group of the log, `proved` or perhaps (S-18.12).
-    pub fn log(&mut self, group: u64, proved: bool) {
-        self.log = Some((group, proved.into()));
+    /// What was synced behind a group of the log; the worst that is told stays.
+    pub fn log(&mut self, group: u64, loss: LogLoss) {
+        let known = self.log.map_or(0, |(_, loss)| loss);
+        self.log = Some((group, known.max(loss as u64)));
     }
 
     /// People are told of this inode.

@@ -174,6 +174,7 @@ fn every_finding_has_a_test() {
     let tests = [
         include_str!("adrift.rs"),
         include_str!("broken.rs"),
+        include_str!("carried.rs"),
         include_str!("log.rs"),
         include_str!("hole.rs"),
         include_str!("hostile.rs"),

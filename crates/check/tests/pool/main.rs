@@ -4,6 +4,7 @@ mod adrift;
 mod believed;
 mod broken;
 mod builder;
+mod carried;
 mod clean;
 mod hole;
 mod hostile;

@@ -84,8 +84,13 @@ fn lost_changes(entry: &Damaged) -> Option<String> {
         ("redo", count) if is_of_all => Some(format!("{count} transactions behind {} (redo)", entry.from)),
         ("repair", count) if is_of_all => Some(format!("{count} more objects that a repair gave up")),
         ("log", 0) if is_of_all => Some(format!("perhaps, what log group {} held (log)", entry.from)),
-        ("log", _) if is_of_all => Some(format!(
+        ("log", 1) if is_of_all => Some(format!(
             "what was synced in log group {} and behind it (log)",
+            entry.from
+        )),
+        ("log", _) if is_of_all => Some(format!(
+            "what was synced in log group {} and behind it, and small writes that were synced before it, of which files is not known: \
+             these have older bytes, or zeros (log)",
             entry.from
         )),
         _ => None,

@@ -100,6 +100,11 @@ pub fn run(args: &Check) -> Outcome {
     answer(args, &plan, Some(&file), errors)?;
     if !args.json {
         match errors {
+            0 if plan.is_carried_lost => say!(
+                "{}: repaired, no errors are left; but small writes that were synced before the last checkpoint are lost, and of which files \
+                 is not known: these have older bytes, or zeros",
+                args.pool.shown()
+            ),
             0 if plan.may_be_older => say!(
                 "{}: repaired, no errors are left; but files may be missing, or older than they were: metadata are lost, and nothing tells whose",
                 args.pool.shown()

@@ -89,6 +89,7 @@ impl<'i> Copier<'i> {
         self.report.unreadable_inode_blocks = bad_blocks;
         self.report.losses = self.view.losses().to_vec();
         self.report.may_be_older = self.view.may_be_older();
+        self.report.is_carried_lost = self.view.is_carried_lost();
         self.report.findings = self.view.findings().iter().map(ToString::to_string).collect();
         let shelf = top.reopened()?;
         self.tree(&shelf, ROOT, top)?;

@@ -7,6 +7,7 @@ mod believed;
 mod birth;
 mod borrowed;
 mod bytes;
+mod carried;
 mod crash;
 mod create;
 mod damage;

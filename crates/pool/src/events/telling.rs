@@ -60,6 +60,8 @@ pub enum Place {
         group: u64,
         /// What was synced is lost; else it may be.
         proved: bool,
+        /// The carried group is lost, too (S-9.17).
+        carried: bool,
     },
     /// Memory outside the frames.
     Outside(u64),
@@ -124,7 +126,9 @@ impl Place {
                 Some((ino, 0, index.saturating_mul(PAGE as u64), PAGE as u64))
             }
             Place::Lost { last, transactions } => Some((0, 0, last, transactions)),
-            Place::Cut { group, proved } => Some((0, 0, group, proved.into())),
+            Place::Cut { group, proved, carried } => {
+                Some((0, 0, group, u64::from(proved) + u64::from(proved && carried)))
+            }
             _ => None,
         }
     }

@@ -35,7 +35,11 @@ pub fn lost(list: &[Lasting], cut: Option<Cut>, status: &mut Status) {
         let what = match (cut, worst.length) {
             (Some(cut), _) => cut.loss(),
             (None, 0) => "a page of the log was bad: what was synced in the moment before a crash may be lost",
-            (None, _) => "pages of the log were bad: changes that were synced are lost",
+            (None, 1) => "pages of the log were bad: changes that were synced are lost",
+            (None, _) => {
+                "pages of the log were bad: changes that were synced are lost, small writes from before a checkpoint among them, and of which \
+                 files is not known: these have older bytes, or zeros"
+            }
         };
         status.degraded(format!("the log was bad{place}"), what, ACTION);
     }

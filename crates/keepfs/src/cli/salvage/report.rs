@@ -133,6 +133,9 @@ pub struct Report {
     /// One of the losses is that of a part of the map (S-21.24).
     #[serde(skip)]
     pub may_be_older: bool,
+    /// One of them is that of small writes from before the last checkpoint (S-21.25).
+    #[serde(skip)]
+    pub is_carried_lost: bool,
     pub not_kept: NotKept,
     /// What was wrong with superblocks, map and log.
     pub findings: Vec<String>,
@@ -188,6 +191,10 @@ impl Report {
         let mut reasons: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
         if self.losses.len() > usize::from(self.may_be_older) {
             reasons.push("what was written last is lost".into());
+        }
+        if self.is_carried_lost {
+            reasons
+                .push("small writes from before are lost, and what is not named may have older bytes, or zeros".into());
         }
         if self.may_be_older {
             reasons.push("some may be missing, or older than it was".into());
