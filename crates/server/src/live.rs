@@ -312,7 +312,7 @@ struct Told {
 }
 
 impl Told {
-    /// Since the mount was made, nanoseconds since 1970, and since somebody took note.
+    /// Since its mounting began, nanoseconds since 1970, and since somebody took note. S-18.18
     fn since(store: &Store, since_ns: u64) -> Told {
         let mut told = Told::default();
         let since_s = i64::try_from(since_ns / 1_000_000_000).unwrap_or(i64::MAX);

@@ -43,7 +43,7 @@ pub struct Record {
     pub dir: PathBuf,
     /// Device number of the mount, `major:minor`.
     pub device: String,
-    /// When it was mounted, nanoseconds since 1970: of two that claim the same mount the later one is right.
+    /// When its mounting began, nanoseconds since 1970, before anything of this mount is told (S-18.18): of two that claim the same mount the later one is right.
     pub since_ns: u64,
     /// The options it was mounted with, as they were given.
     #[serde(default)]

@@ -224,6 +224,8 @@ fn begin(
     let claim = claim.mounted_at(dir, lock.as_ref());
     let claim = claim.unless(is_awaited.then_some(starter::is_gone));
     stand_by(kept.is_some())?;
+    // What opening it tells is of this mount (S-18.18).
+    let since_ns = registry::now_ns();
     let opened = open(claim, options)?;
     if let Some(said) = opened.volume().store().superblocks_lost() {
         starter::tell(&format!("{WARNS}{}: {said}", pool.shown()));
@@ -250,7 +252,7 @@ fn begin(
         births: registry::births(pool),
         dir: unmounter.path().to_owned(),
         device: unmounter.device().to_owned(),
-        since_ns: registry::now_ns(),
+        since_ns,
         options: given.to_vec(),
     };
     let live = live(

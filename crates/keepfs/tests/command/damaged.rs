@@ -10,6 +10,8 @@ use std::fs::{self, File};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PAGE: usize = 4096;
 /// What the pages of the files hold.
@@ -251,6 +253,35 @@ fn a_wrong_bit_in_each_newest_superblock_costs_nothing() {
         cut.unmount();
         cut.check();
     }
+}
+
+/// Many mounts at once, while a second ends: what each has mended is told by its status, whether the second ended before it was
+/// read, before it was there, or behind. S-18.18
+#[test]
+fn what_a_mount_mends_while_a_second_ends_is_news() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    write_synced(&bed.on("synced"), b"synced", 0);
+    let mut image = fs::read(bed.pool()).unwrap();
+    for page in newest_slots(&bed.pool()) {
+        image[page as usize * PAGE + 3000] ^= 0x20;
+    }
+    bed.unmount();
+    thread::scope(|threads| {
+        for left in (10..=150).step_by(10).map(Duration::from_millis) {
+            let image = &image;
+            threads.spawn(move || {
+                let cut = Bed::empty();
+                fs::write(cut.pool(), image).unwrap();
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+                let next = Duration::from_secs(now.as_secs() + 2);
+                thread::park_timeout(next - left - now);
+                cut.mount("ro,nouuid");
+                let status = String::from_utf8(run(keepfs(["status"]).arg(cut.dir())).stdout).unwrap();
+                assert!(status.contains("2 superblocks"), "{left:?} before: {status}");
+                cut.unmount();
+            });
+        }
+    });
 }
 
 /// A log that is damaged before changes that were synced: `check` tells it, no mount writes to the pool unasked, a read-only
