@@ -93,11 +93,16 @@ pub(crate) struct Lies {
     payload: Vec<u8>,
 }
 
-/// Reads all log pages and follows those of the last checkpoint's time: from the group on that it carried over (S-10.3).
+/// Reads all log pages and follows those of the last checkpoint's time: from the group on that it carried over (S-10.3). What a repair
+/// left that was cut is of none that tells (S-21.26).
 pub(crate) fn staged(pool: &Pool<'_>) -> Drifted {
     let mut groups = groups(pool);
-    let last = groups.iter().map(|group| group.base).max().unwrap_or(0);
-    groups.retain(|group| group.base + 1 >= last);
+    let told = pool.sink.findings.iter().filter_map(Finding::lost_superblock);
+    let last = match has_log(pool) {
+        true => told.chain(plog::newest(pool)).max().unwrap_or(pool.sb.generation.get()),
+        false => groups.iter().map(|group| group.base).max().unwrap_or(0),
+    };
+    groups.retain(|group| (last.saturating_sub(1)..=last).contains(&group.base));
     let is_carried = |group: &Group| matches!(group.records.first(), Some(Record::Parity { .. }));
     let from = groups.iter().rposition(is_carried).unwrap_or(0);
     let mut stage = Stage::default();

@@ -13,7 +13,7 @@ use keepfs_format::superblock::Superblock;
 use keepfs_format::{FromBytes, PAGE};
 use newer::End;
 
-pub(crate) use newer::{is_sound, newest};
+pub(crate) use newer::{LIVES, is_sound, newest};
 
 /// A whole group (S-8.4).
 #[derive(Clone, Debug, PartialEq, Eq)]

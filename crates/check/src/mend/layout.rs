@@ -6,7 +6,7 @@ use crate::Page;
 use crate::adrift;
 use crate::bitmap::{Set, count, ones};
 use crate::finding::Finding;
-use crate::plog::page_crc;
+use crate::plog::{LIVES, page_crc};
 use crate::pool::Load;
 use crate::report::Sink;
 use crate::space::fixed_pages;
@@ -462,20 +462,25 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
         true => is_lost && slots_of(next) == slots_of(old.generation.get()),
     };
     sb.generation = (next + u64::from(skipped)).into();
-    sb.incarnation = ((old.incarnation.get() + 1) % (1 << 63)).into();
+    // Carried pages of a repair that is cut tell of no superblock (S-21.26).
+    let skips = sb.generation.get() > old.generation.get() + 1;
+    let lives = if skips { LIVES + 1 } else { 1 };
+    sb.incarnation = ((old.incarnation.get() + lives) % (1 << 63)).into();
     sb.seq = mender.seq.into();
     let seen = match is_lost {
         true => adrift::behind(mender.pool()),
         false => 0,
     };
-    sb.log_seq = (seen.max(old.log_seq.get() + end.seen) + old.log_pages.get()).into();
-    sb.group = end.group.max(end.durable.saturating_add(1)).into();
+    let payload = staged(mender);
+    let first = seen.max(old.log_seq.get() + end.seen) + old.log_pages.get();
+    sb.log_seq = off_log(&old, end.seen, first, payload.len().div_ceil(PAYLOAD) as u64).into();
+    let behind = if skips { 0 } else { end.durable.saturating_add(1) };
+    sb.group = end.group.max(behind).into();
     sb.durable = (sb.group.get() - 1).into();
     sb.chain = crc64::full(&[old.chain.get().to_le_bytes(), sb.generation.get().to_le_bytes()].concat()).into();
     sb.incompat = (old.incompat.get() | INCOMPAT_STRIPES).into();
     sb.roots = roots;
     sb.state = CLEAN.into();
-    let payload = staged(mender);
     if !payload.is_empty() {
         sb.state = OPEN.into();
         sb.durable = sb.group;
@@ -487,6 +492,16 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
         carry(&sb, &payload, writes);
     }
     Ok(sb)
+}
+
+/// The first number from `first` on from which `carried` pages do not reach the log of `old`, of which `seen` pages were accepted.
+fn off_log(old: &Superblock, seen: u64, first: u64, carried: u64) -> u64 {
+    let round = old.log_pages.get().max(1);
+    let room = (old.log_seq.get() + round - first % round) % round;
+    match seen > 0 && carried > room {
+        true => first + (room + round).saturating_sub(carried),
+        false => first,
+    }
 }
 
 /// Staged pages as records: whole content, or that they are lost.

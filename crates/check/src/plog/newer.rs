@@ -11,7 +11,7 @@ use keepfs_format::plog::{FLAG_DATA_FLUSHED, FLAG_LAST, MAGIC, PAYLOAD, PageHead
 const ROUNDS: u64 = 8;
 
 /// Lives of the log whose pages are known by their CRC, from the superblock's on.
-const LIVES: u64 = 8;
+pub(crate) const LIVES: u64 = 8;
 
 /// Where a log ends.
 #[derive(Clone, Copy)]

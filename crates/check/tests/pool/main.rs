@@ -6,6 +6,7 @@ mod broken;
 mod builder;
 mod carried;
 mod clean;
+mod cut;
 mod hole;
 mod hostile;
 mod log;
