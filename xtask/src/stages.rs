@@ -305,12 +305,14 @@ pub const STAGES: &[Stage] = &[
         "million",
         10,
         lab!("million", "--files", "250000", "--changes", "20000", "--arena", "32"),
-    ),
+    )
+    .beside(),
     stage(
         "hostile",
         15,
         planted!("hostile", "--shapes", "--eight", "--every", "4", "--budget", "10"),
-    ),
+    )
+    .beside(),
     stage(
         "hostile_all",
         20,
