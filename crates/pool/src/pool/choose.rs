@@ -41,7 +41,7 @@ enum Content {
     /// A superblock with a right checksum that must not be used.
     Refused { generation: u64, why: String },
     /// One that may be used.
-    Valid(Box<Superblock>),
+    Valid,
 }
 
 /// A slot as it was found.
@@ -54,6 +54,12 @@ struct Slot {
 }
 
 impl Slot {
+    /// The superblock there, if it may be used.
+    fn valid(&self) -> Option<&Superblock> {
+        let is_valid = matches!(self.content, Content::Valid);
+        self.whole.as_ref().filter(|_| is_valid).map(|whole| &whole.sb)
+    }
+
     /// Whether what stands there says itself that a pool of so many pages has its slots so. Where another version has its slots nobody
     /// knows here.
     fn is_placed_by(&self, pages: u64) -> bool {
@@ -90,10 +96,7 @@ pub fn take(device: &dyn Device) -> Result<Taken, Error> {
 }
 
 fn newest(device: &dyn Device, slots: &[Slot], is_placed: bool) -> Result<Superblock, Error> {
-    let newest = slots.iter().filter_map(|slot| match &slot.content {
-        Content::Valid(sb) => Some((slot, &**sb)),
-        _ => None,
-    });
+    let newest = slots.iter().filter_map(|slot| Some((slot, slot.valid()?)));
     let newest = newest.max_by_key(|(slot, sb)| (sb.generation.get(), core::cmp::Reverse(slot.number)));
     let refused = slots.iter().filter_map(|slot| match &slot.content {
         Content::Refused { generation, why } => Some((*generation, slot, why)),
@@ -118,19 +121,15 @@ fn newest(device: &dyn Device, slots: &[Slot], is_placed: bool) -> Result<Superb
 
 /// See [`Taken::is_other_lost`]. Of a pool that was only begun to be made there is no other.
 fn is_other_lost(slots: &[Slot], generation: u64) -> bool {
-    let holds_none = |slot: &Slot| !matches!(slot.content, Content::Valid(_) | Content::Refused { .. });
+    let holds_none = |slot: &Slot| !matches!(slot.content, Content::Valid | Content::Refused { .. });
     let mut others = slots.iter().filter(|slot| !slots_of(generation).contains(&slot.number));
     generation > FIRST && others.all(holds_none)
 }
 
 /// The superblocks in all slots that may be used, for who knows which one it wants.
 pub fn superblocks(device: &dyn Device) -> Vec<Superblock> {
-    let slots = placed_slots(device).0.into_iter();
-    let valid = slots.filter_map(|slot| match slot.content {
-        Content::Valid(sb) => Some(*sb),
-        _ => None,
-    });
-    valid.collect()
+    let (slots, _) = placed_slots(device);
+    slots.iter().filter_map(Slot::valid).copied().collect()
 }
 
 /// Whether a pool may be written (S-2.19, S-2.5). Errors: it has features whose structures this Keepfs would not keep right,
@@ -173,19 +172,15 @@ fn place(slot: &Slot, why: &str) -> String {
 
 /// The newest one, unless another slot has a different one of the same generation.
 fn alone(slots: &[Slot], newest: &Slot, sb: &Superblock) -> Result<Superblock, Error> {
-    for slot in slots {
-        match &slot.content {
-            Content::Valid(other) if other.generation == sb.generation && **other != *sb => {
-                return Err(Error::BadPool(format!(
-                    "superblock slots {} (page {}) and {} (page {}) of generation {} differ, and nobody can say which \
-                     is the true one; restore the pool from a backup",
-                    newest.number, newest.page, slot.number, slot.page, sb.generation
-                )));
-            }
-            _ => {}
-        }
+    let differs = |other: &Superblock| other.generation == sb.generation && other != sb;
+    match slots.iter().find(|slot| slot.valid().is_some_and(differs)) {
+        None => Ok(*sb),
+        Some(slot) => Err(Error::BadPool(format!(
+            "superblock slots {} (page {}) and {} (page {}) of generation {} differ, and nobody can say which \
+             is the true one; restore the pool from a backup",
+            newest.number, newest.page, slot.number, slot.page, sb.generation
+        ))),
     }
-    Ok(*sb)
 }
 
 /// Why there is nothing to open, in words that say what to do.
@@ -267,8 +262,10 @@ fn places(device: &dyn Device) -> impl Iterator<Item = u64> {
 /// The pages on which valid superblocks of a pool stand that has, or had, the whole device.
 pub fn whole_superblocks(device: &dyn Device) -> Vec<u64> {
     let slots = slots_by(device, device.pages()).into_iter();
-    let is_one = |slot: &Slot| matches!(slot.content, Content::Valid(_));
-    slots.filter(is_one).map(|slot| slot.page).collect()
+    slots
+        .filter(|slot| slot.valid().is_some())
+        .map(|slot| slot.page)
+        .collect()
 }
 
 /// What page 0 holds if that begins as a superblock (one bit may be turned round), and whether its checksum is right. The number of pages by which the slots are
@@ -294,7 +291,7 @@ fn read_slot(device: &dyn Device, number: usize, pages: u64) -> Slot {
         match device.read(PageNo(page), &mut bytes) {
             Ok(()) if !flipped::begins(&bytes) => (Content::None, None),
             Ok(()) => match Whole::of(&bytes) {
-                Some(whole) => (judge(&whole.sb, number, page, device.pages()), Some(Box::new(whole))),
+                Some(whole) => (judge(&whole.sb, number, page, device.pages()), Some(whole)),
                 None => (Content::Damaged, None),
             },
             Err(e) => (Content::Unreadable(e.to_string()), None),
@@ -316,7 +313,7 @@ fn judge(sb: &Superblock, slot: usize, page: u64, device_pages: u64) -> Content 
             generation: sb.generation.get(),
             why,
         },
-        None => Content::Valid(Box::new(*sb)),
+        None => Content::Valid,
     }
 }
 

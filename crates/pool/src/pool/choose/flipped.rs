@@ -36,7 +36,7 @@ pub(super) fn begins(bytes: &[u8; PAGE]) -> bool {
 
 impl Whole {
     /// From the bytes of a slot. `None`: more than one bit is wrong, or it is no superblock.
-    pub fn of(bytes: &[u8; PAGE]) -> Option<Whole> {
+    pub fn of(bytes: &[u8; PAGE]) -> Option<Box<Whole>> {
         let (mut bytes, stored) = (*bytes, u64::from_le_bytes(*bytes.last_chunk()?));
         let undone = match stored ^ crc64::full(&bytes[..CRC_OFFSET]) {
             0 => None,
@@ -47,7 +47,7 @@ impl Whole {
             })?,
         };
         let sb = Superblock::read_from_bytes(&bytes).ok()?;
-        (sb.magic[..6] == MAGIC[..6]).then_some(Whole { sb, undone })
+        (sb.magic[..6] == MAGIC[..6]).then(|| Box::new(Whole { sb, undone }))
     }
 
     /// Whether another slot tells that what was undone here is not all that is wrong.
