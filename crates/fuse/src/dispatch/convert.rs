@@ -26,7 +26,7 @@ impl Dispatcher {
         let attr_timeout = self.attr_timeout(&entry.attr);
         EntryOut {
             nodeid: entry.attr.ino.0,
-            generation: entry.attr.generation,
+            generation: told_generation(entry.attr.generation).into(),
             entry_valid: self.entry_timeout.as_secs(),
             attr_valid: attr_timeout.as_secs(),
             entry_valid_nsec: self.entry_timeout.subsec_nanos(),
@@ -66,6 +66,13 @@ impl Dispatcher {
             ..StatxOut::default()
         }
     }
+}
+
+/// A generation in the 32 bits that the kernel keeps, which make its handles (S-20.30). The factor is that of Fibonacci hashing: multiples of
+/// it lie far apart, so that only lives of a number with millions of changes could meet.
+pub(super) fn told_generation(generation: u64) -> u32 {
+    let (high, low) = ((generation >> 32) as u32, generation as u32);
+    high.wrapping_mul(0x9E37_79B1).wrapping_add(low)
 }
 
 /// Whether it is a regular file whose set-id bits let those who execute it be somebody else.

@@ -1,5 +1,6 @@
 //! ioctl(2): chattr flags, the inode's version, fstrim(8), and the shutdown that tests use as a power cut.
 
+use super::convert::told_generation;
 use super::request::Request;
 use super::{Dispatcher, Handled};
 use crate::protocol::reply::IoctlOut;
@@ -78,8 +79,8 @@ impl Dispatcher {
                 answer(reply, &args, &[])
             }
             cmd if GETVERSION.contains(&cmd) => {
-                let generation = self.vfs.getattr(ino)?.generation;
-                answer(reply, &args, (generation as u32).as_bytes())
+                let generation = told_generation(self.vfs.getattr(ino)?.generation);
+                answer(reply, &args, generation.as_bytes())
             }
             FSGETXATTR => {
                 let xflags = to_xflags(self.vfs.getattr(ino)?.flags);

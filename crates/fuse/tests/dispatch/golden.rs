@@ -105,6 +105,29 @@ fn forgets_get_no_answer() {
     assert_eq!(*log, ["forget 5 3", "forget 6 1", "forget 7 2", "forget 8 1"]);
 }
 
+/// S-20.30: the low half of a generation begins anew when a metablock of inodes dies.
+#[test]
+fn no_handle_fits_the_next_file_of_a_number() {
+    // The fake's generations are its numbers + 1000.
+    let told = |generation: u64| {
+        let node = generation.wrapping_sub(1000);
+        let entry = long(&payload(Req::new(Lookup, node).name(".")), 8);
+        let version = IoctlIn {
+            cmd: 0x8008_7601,
+            out_size: 8,
+            ..IoctlIn::default()
+        };
+        let version = word(&payload(Req::new(Ioctl, node).args(&version)), 16);
+        assert_eq!(entry, u64::from(version));
+        version
+    };
+    assert_eq!((told(1001), told(u32::MAX.into())), (1001, u32::MAX));
+    let lives = [1, 1 << 32 | 1, 2 << 32 | 1, 2 << 32 | 5, 1000 << 32 | 1].map(told);
+    for (n, generation) in lives.iter().enumerate() {
+        assert!(!lives[..n].contains(generation), "{lives:x?}");
+    }
+}
+
 #[test]
 fn attributes() {
     let attr = payload(Req::new(Getattr, 5).words(&[0; 4]));
