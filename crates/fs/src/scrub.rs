@@ -81,7 +81,19 @@ struct Now {
     /// The rest of the one under way; made anew from the record in another life.
     work: Option<Work>,
     pace: Pace,
+    /// What is still to be waited for before the next slice.
+    owed: Duration,
     kept_at: Option<Instant>,
+}
+
+impl Now {
+    /// How much of what is owed is waited for now: no longer than until somebody looks again whether it is still asked for.
+    fn wait(&mut self) -> Duration {
+        let wait = self.owed.min(IDLE);
+        self.owed -= wait;
+        self.record.active_ms += wait.as_millis() as u64;
+        wait
+    }
 }
 
 impl Scrubs {
@@ -156,6 +168,7 @@ impl Volume {
         if to == State::Canceled {
             now.record.ended_s = self.now().sec;
             now.work = None;
+            now.owed = Duration::ZERO;
         }
         self.scrub_keep(&mut now);
         Ok(())
@@ -165,6 +178,7 @@ impl Volume {
     pub fn scrub_limit(&self, bytes_per_s: u64) {
         let mut now = self.scrubs.now.lock();
         now.record.limit = bytes_per_s;
+        now.owed = Duration::ZERO;
         self.scrub_keep(&mut now);
     }
 
@@ -183,21 +197,27 @@ impl Volume {
             drop(now);
             return self.scrub_round();
         }
+        if now.owed > Duration::ZERO {
+            return now.wait();
+        }
         let began = Instant::now();
         let read = self.scrub_slice(&mut now);
         let limit = now.record.limit;
-        let delay = now
+        now.owed = now
             .pace
             .after(&self.store, read.as_ref().map_or(0, |pages| *pages), limit);
         if let Err(error) = &read {
             tracing::warn!(%error, "a scrub cannot go on; it is paused");
             now.record.state = State::Paused;
         }
-        now.record.active_ms += began.elapsed().as_millis() as u64 + delay.as_millis() as u64;
+        if now.record.state != State::Running {
+            now.owed = Duration::ZERO;
+        }
+        now.record.active_ms += began.elapsed().as_millis() as u64;
         if now.kept_at.is_none_or(|at| at.elapsed() >= KEEP_EVERY) || now.record.state != State::Running {
             self.scrub_keep(&mut now);
         }
-        delay
+        now.wait()
     }
 
     /// One slice; pages read from the device.

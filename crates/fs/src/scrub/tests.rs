@@ -228,6 +228,30 @@ fn a_scrub_waits() {
     assert_eq!(pace.after(store, 64, 0), Duration::ZERO);
 }
 
+/// S-19.7: a limit under which a slice takes days ends with the next one, and nothing is waited for in advance.
+#[test]
+fn a_limit_that_was_too_low_is_corrected() {
+    let world = world();
+    world.volume.scrub_limit(1);
+    world.volume.scrub_start(whole()).expect("started");
+    let (delay, seen) = (world.volume.scrub_turn(), world.volume.scrub_record());
+    assert!(delay <= IDLE && seen.active_ms < 60_000, "{delay:?} {seen:?}");
+    while world.volume.scrub_record().metadata.pages == 0 {
+        world.volume.scrub_turn();
+    }
+    let seen = world.volume.scrub_record();
+    (0..100).for_each(|_| assert_eq!(world.volume.scrub_turn(), IDLE));
+    let waited = world.volume.scrub_record();
+    assert_eq!(waited.active_ms, seen.active_ms + 100_000);
+    assert_eq!(waited.pages(), seen.pages());
+    world.volume.scrub_limit(0);
+    let mut turns = 0..1000;
+    while world.volume.scrub_record().state == State::Running && turns.next().is_some() {
+        world.volume.scrub_turn();
+    }
+    assert_eq!(world.volume.scrub_record().state, State::Finished);
+}
+
 /// A volume that takes no changes, be it mounted so or because writing has ended, is scrubbed as any other.
 #[test]
 fn who_takes_no_changes_is_scrubbed() {
