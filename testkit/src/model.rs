@@ -14,7 +14,7 @@
 //!   writes (not in the kernel's writeback) and in every change of an attribute. New inodes do not inherit flags.
 //! - **M-5 privileges.** Writing, truncating, allocating, copying into and chown remove `security.capability`.
 //!   chown removes set-user-id, and set-group-id of a group-executable file, whoever calls; the others if told so.
-//! - **M-6 files that are gone.** A directory that was removed has no entries and takes none (`ENOENT`); a file
+//! - **M-6 files that are gone.** A directory that was removed has no entries and takes none (`ENOENT`), nor files without names (`EPERM`); a file
 //!   without names cannot be linked (`ENOENT`) unless it came from [`Direct::tmpfile`](keepfs_vfs::Direct::tmpfile).
 //!
 //! Where ext4 differs and the difference is allowed (the test leaves these out):

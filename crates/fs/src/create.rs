@@ -228,7 +228,8 @@ impl Volume {
         let (ino, inode) = self.change_once(by, |txn| {
             let dir = self.hold(txn, parent)?;
             directory(&dir.now)?;
-            if has(&dir.now, InodeFlags::IMMUTABLE) {
+            // As ext4 answers of one that was removed.
+            if has(&dir.now, InodeFlags::IMMUTABLE) || dir.now.nlink.get() == 0 {
                 return refuse(Errno::EPERM);
             }
             let mut child = newborn(txn, &dir, &new, now)?;

@@ -114,7 +114,7 @@ impl State {
     pub(super) fn tmpfile(&mut self, parent: Ino, new: &NewInode, now: Time) -> Result<Entry> {
         let dir = self.inode(parent)?;
         dir.dir()?;
-        if dir.is_immutable() {
+        if dir.is_immutable() || dir.nlink == 0 {
             return Err(Errno::EPERM);
         }
         let mode = FileKind::File.type_bits() | new.mode & PERMISSIONS;

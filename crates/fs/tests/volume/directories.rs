@@ -27,6 +27,25 @@ fn list(vfs: &dyn Vfs, dir: Ino, mut cookie: u64, most: usize) -> (Vec<String>, 
     (names, cookie)
 }
 
+/// As on ext4 (M-6).
+#[test]
+fn nothing_is_made_in_a_removed_directory() {
+    let pool = Pool::new(4096);
+    let vfs: &dyn Vfs = &*pool.volume;
+    let gone = make(vfs, Ino::ROOT, "gone", FileKind::Dir).expect("mkdir");
+    // As one that is open.
+    vfs.lookup(Ino::ROOT, b"gone").expect("lookup");
+    vfs.rmdir(Ino::ROOT, b"gone").expect("rmdir");
+    assert_eq!(vfs.tmpfile(gone, &new(FileKind::File)).map(drop), Err(Errno::EPERM));
+    for kind in [FileKind::File, FileKind::Dir, FileKind::Fifo] {
+        assert_eq!(make(vfs, gone, "name", kind), Err(Errno::ENOENT));
+    }
+    assert_eq!(
+        vfs.symlink(gone, b"name", b"target", &new(FileKind::Symlink)).map(drop),
+        Err(Errno::ENOENT)
+    );
+}
+
 /// S-6.3, S-6.4, S-6.5: 10^5 entries are found, listed once each while others vanish, and leave nothing behind.
 #[test]
 fn a_hundred_thousand_entries() {
