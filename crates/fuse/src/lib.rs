@@ -41,5 +41,5 @@ pub use mountpoint::{How, remount, unmount};
 pub use notify::Notifier;
 pub use reply::ReplyBuf;
 pub use session::{Lifeline, Session, Unmounter, attach, mount, mount_attached, resume};
-pub use sys::keep_descriptors_private;
+pub use sys::{forget_inherited_signals, keep_descriptors_private};
 pub use tally::{OpTimes, Tally};

@@ -7,6 +7,7 @@ use rustix::io::retry_on_intr;
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{self, NonNull};
@@ -28,6 +29,18 @@ pub fn keep_descriptors_private() -> io::Result<()> {
     let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
     // SAFETY: with this flag nothing is closed; close_range takes plain numbers only.
     check(unsafe { libc::close_range(3, libc::c_uint::MAX, flags) }).map(drop)
+}
+
+/// This process can wait for its children and has no signal blocked, whatever it was started with (S-16.35). Before it no thread may be
+/// started. Neither call fails with these arguments.
+pub fn forget_inherited_signals() {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: no handler is named, so none can be called.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    // SAFETY: the kernel's library writes one set, which lives until the call returns.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: the set was written, and lives until the call returns; the one before is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) };
 }
 
 /// Opens `/dev/fuse`: a new, unconnected channel.

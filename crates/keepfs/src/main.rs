@@ -6,5 +6,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     keepfs::serve_if_asked();
+    keepfs_fuse::forget_inherited_signals();
     cli::run(std::env::args_os().collect())
 }

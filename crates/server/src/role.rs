@@ -78,6 +78,7 @@ fn run(words: Vec<OsString>) -> u8 {
     // Servers are started as /proc/self/exe, of which ps(1) would say `exe`.
     let _ = rustix::thread::set_name(c"keepfs");
     limits::raise();
+    keepfs_fuse::forget_inherited_signals();
     let role = match Words::try_parse_from(words) {
         Ok(words) => words.role,
         Err(words) => {

@@ -1,6 +1,7 @@
 //! Mounts that go on where nobody looks for them: unmounted lazily while in use, or bound elsewhere.
 
-use super::bed::{Bed, done, done_when_free, fails, keepfs, possible, run, soon};
+use super::bed::{Bed, done, done_when_free, end, fails, keepfs, possible, run, soon};
+use rustix::process::{Pid, Signal};
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -165,6 +166,37 @@ fn limits_of_who_mounts_end_no_server() {
     assert_eq!(limit("Max stack size").0, (8 << 20).to_string());
     fs::write(bed.on("file"), vec![1; 1 << 20]).unwrap();
     bed.unmount();
+    bed.check();
+}
+
+/// S-16.35: the mount works as any of which nothing was blocked or ignored.
+#[test]
+fn signals_of_who_mounts_are_not_inherited() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    let under = |word: &str| {
+        let mut command = Command::new("env");
+        command.args(["--ignore-signal=CHLD", "--block-signal=TERM,SEGV,BUS"]);
+        command.args([env!("CARGO_BIN_EXE_keepfs"), word]);
+        command
+    };
+    done(under("mount").arg(bed.pool()).arg(bed.dir()));
+    bed.end_server(Signal::KILL);
+    fs::write(bed.on("file"), "text").unwrap();
+    let keeper = bed.status()["keeper"].clone();
+    assert_eq!(keeper["last_death"]["how"], "signal 9");
+    let keeper = Pid::from_raw(keeper["pid"].as_i64().unwrap() as i32).unwrap();
+    for pid in [bed.server(), keeper] {
+        let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        assert_eq!(u64::from_str_radix(blocked.trim(), 16), Ok(0), "{status}");
+    }
+    end(keeper, Signal::TERM);
+    assert!(!bed.is_mounted());
+    bed.mount("");
+    done_when_free(under("unmount").arg(bed.dir()), "busy");
     bed.check();
 }
 
