@@ -18,13 +18,9 @@ pub fn raise() {
     ] {
         let has = getrlimit(what);
         let wanted = wanted(&has, least);
-        let allowed = Rlimit {
-            current: least_of(wanted.current, has.maximum),
-            maximum: has.maximum,
-        };
         if wanted != has && setrlimit(what, wanted).is_err() {
             // Who may not raise the greatest one; what is left is told where it is met.
-            let _ = setrlimit(what, allowed);
+            let _ = setrlimit(what, allowed(&has, &wanted));
         }
     }
 }
@@ -35,6 +31,14 @@ fn wanted(has: &Rlimit, least: Option<u64>) -> Rlimit {
     Rlimit {
         current: at_least(has.current),
         maximum: at_least(has.maximum),
+    }
+}
+
+/// What of it may be had by who may not raise the greatest one.
+fn allowed(has: &Rlimit, wanted: &Rlimit) -> Rlimit {
+    Rlimit {
+        current: least_of(wanted.current, has.maximum),
+        maximum: has.maximum,
     }
 }
 
