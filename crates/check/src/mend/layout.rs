@@ -475,7 +475,7 @@ fn superblock(mender: &mut Mender<'_>, roots: [Root; 10], writes: &mut Vec<Write
     let first = seen.max(old.log_seq.get() + end.seen) + old.log_pages.get();
     sb.log_seq = off_log(&old, end.seen, first, payload.len().div_ceil(PAYLOAD) as u64).into();
     let behind = if skips { 0 } else { end.durable.saturating_add(1) };
-    sb.group = end.group.max(behind).into();
+    sb.group = (end.group.max(behind) + u64::from(payload.is_empty())).into();
     sb.durable = (sb.group.get() - 1).into();
     sb.chain = crc64::full(&[old.chain.get().to_le_bytes(), sb.generation.get().to_le_bytes()].concat()).into();
     sb.incompat = (old.incompat.get() | INCOMPAT_STRIPES).into();

@@ -7,7 +7,7 @@ use keepfs_check::read::{Part, View};
 use keepfs_check::{Finding, Options, Severity, walk};
 use keepfs_format::plog::{FLAG_LAST, MAGIC, PAYLOAD_OFFSET, PageHead, Record};
 use keepfs_format::superblock::Superblock;
-use keepfs_format::{FromZeros, IntoBytes, PAGE};
+use keepfs_format::{FromBytes, FromZeros, IntoBytes, PAGE};
 
 /// Files of three pages and more.
 const FILES: [u64; 2] = [4, 5];
@@ -107,6 +107,19 @@ fn a_generation_that_is_skipped_is_not_told_lost() {
         built.page(0).fill(0xA5);
         cut(&built, &format!("{pages} pages staged"));
     }
+}
+
+/// S-9.14: what is written behind a repair that carries nothing tells of its superblock by its group.
+#[test]
+fn a_repair_that_carries_nothing_begins_a_later_group() {
+    let mut built = staged(0);
+    built.page(0).fill(0xA5);
+    let plan = plan(&built.bytes).expect("a repair");
+    let superblocks = plan.writes.iter().filter(|write| write.is_superblock);
+    let superblocks = superblocks.map(|write| Superblock::read_from_bytes(&write.bytes[..]).expect("a page"));
+    let made = superblocks.max_by_key(|sb| sb.generation.get()).expect("a superblock");
+    assert_eq!(made.generation.get(), plan.generation);
+    assert_eq!(made.group.get(), built.sb.group.get() + 1);
 }
 
 /// A page of a later life of the log, in a chain of its own: its number, what it carries, flags, and base generation.

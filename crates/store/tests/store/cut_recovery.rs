@@ -1,14 +1,15 @@
 //! A recovery is cut before its superblock: what it wrote behind the old log is nobody's, and wrong bits in it tell of no lost superblock
 //! (S-9.28).
 
-use crate::opened::open;
+use crate::opened::{self, open};
 use crate::walked::check;
 use keepfs_check::Finding;
+use keepfs_codes::crc64;
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Kind, PAGE};
 use keepfs_media::PageNo;
-use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store};
+use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_testkit::image::{Image, Page};
 use keepfs_testkit::sim::SimDevice;
 use std::sync::Arc;
@@ -150,7 +151,7 @@ fn wrong_bits_in_what_a_cut_recovery_wrote_cost_nothing() {
 }
 
 /// Both slots of the newest superblock hold an older one, and one page was written behind it: of the group that a recovery which was cut
-/// would have carried. Its CRC tells that it is none of these, with wrong bits in it, too.
+/// would have carried, as older versions wrote it (S-9.14). Its CRC tells that it is none of these, with wrong bits in it, too.
 #[test]
 fn one_whole_page_tells_of_a_lost_superblock() {
     let device = Arc::new(SimDevice::new(PAGES));
@@ -167,24 +168,81 @@ fn one_whole_page_tells_of_a_lost_superblock() {
     store.kill();
     let mut image = device.image();
     let sb = newest(&image);
-    for slot in superblock::slots_of(sb.generation.get()) {
-        let place = PageNo(superblock::slot_page(slot, PAGES));
-        image.set(place, Page::new(older.bytes(place)));
-    }
-    assert_eq!(newest(&image).group, sb.group, "no group was written between");
-    let place = PageNo(sb.log_start.get() + sb.log_seq.get() % sb.log_pages.get());
-    assert_eq!(head(&image, place).base, sb.generation);
+    lose(&mut image, &sb, &older);
+    let place = first_page(&image, &sb);
+    let group = newest(&image).group;
+    image.change(place, |bytes| {
+        bytes[16..24].copy_from_slice(&group.get().to_le_bytes());
+        bytes[24..32].copy_from_slice(&(group.get() - 1).to_le_bytes());
+        let seed = [&sb.pool[..], &sb.incarnation.get().to_le_bytes(), &[0; 8]].concat();
+        let crc = crc64::full(&[&seed, &bytes[..PAGE - 8]].concat());
+        bytes[PAGE - 8..].copy_from_slice(&crc.to_le_bytes());
+    });
     // What is not known as a page of the log, or of this place, tells nothing: its magic and its number stay.
     let runs = (8 * 16..8 * PAGE - 16).step_by(4099).map(|first| (first, 0x8421));
     for (first, wrong) in [(0, 0)].into_iter().chain(runs) {
         let mut flipped = image.clone();
         let bits = (0..16).filter(|bit| wrong >> bit & 1 == 1).map(|bit| first + bit);
         flipped.change(place, |bytes| bits.for_each(|bit| bytes[bit / 8] ^= 1 << (bit % 8)));
-        let device = Arc::new(SimDevice::over(flipped));
-        let refused = open(&device, false, false).map(drop).expect_err("opened").to_string();
-        assert!(refused.contains("newest superblock"), "from {first}: {refused}");
-        let found = check(&*device).findings;
-        let is_told = |found: &Finding| matches!(found, Finding::SuperblockNewer { .. });
-        assert!(found.iter().any(is_told), "from {first}: {found:?}");
+        is_lost(flipped, &format!("from {first}"));
+    }
+}
+
+/// The slots of the superblock hold what they did in the older pool.
+fn lose(image: &mut Image, sb: &Superblock, older: &Image) {
+    for slot in superblock::slots_of(sb.generation.get()) {
+        let place = PageNo(superblock::slot_page(slot, PAGES));
+        image.set(place, Page::new(older.bytes(place)));
+    }
+}
+
+/// The first page of the log behind a superblock, which was written behind it.
+fn first_page(image: &Image, sb: &Superblock) -> PageNo {
+    let place = PageNo(sb.log_start.get() + sb.log_seq.get() % sb.log_pages.get());
+    assert_eq!(head(image, place).base, sb.generation);
+    place
+}
+
+/// The newest superblock is told as lost.
+fn is_lost(image: Image, what: &str) {
+    let device = Arc::new(SimDevice::over(image));
+    let refused = open(&device, false, false).map(drop).expect_err(what).to_string();
+    assert!(refused.contains("newest superblock"), "{what}: {refused}");
+    let found = check(&*device).findings;
+    let is_told = |found: &Finding| matches!(found, Finding::SuperblockNewer { .. });
+    assert!(found.iter().any(is_told), "{what}: {found:?}");
+}
+
+/// S-9.14, S-16.18: a resume that applied so many transactions, and carried nothing, lost its superblock; one sync was answered behind it.
+#[test]
+fn what_is_synced_behind_a_resume_tells_of_its_superblock() {
+    for owed in [0, 1, 6, 7, 40] {
+        let device = Arc::new(SimDevice::new(PAGES));
+        Store::format(device.clone(), &FormatOptions::default()).expect("format");
+        let o = StoreOptions {
+            lasting: true,
+            ..opened::options(false, false)
+        };
+        let store = Store::open(device.clone(), &o).expect("open");
+        let node = store.transact::<_, Error>(|t| Ok(t.new_node(Kind::Xattr, 0, 9)?));
+        let node = node.expect("a node");
+        store.sync().expect("sync");
+        let put = |store: &Store, value: u64| {
+            let change = |t: &mut keepfs_store::Txn<'_>| Ok(t.put(node, 64, &value.to_le_bytes(), Meaning::Xattr)?);
+            store.transact::<_, Error>(change).expect("a change");
+        };
+        (0..owed).for_each(|value| put(&store, value));
+        let (older, remains) = (device.image(), store.remains().expect("it lasts"));
+        store.kill();
+        let (store, resumed) = Store::resume(device.clone(), &o, remains, |_| {}).expect("resumed");
+        assert_eq!((resumed.beyond, resumed.lost), (owed, 0));
+        put(&store, VALUE);
+        store.sync().expect("a sync");
+        store.kill();
+        let mut image = device.image();
+        let sb = newest(&image);
+        lose(&mut image, &sb, &older);
+        first_page(&image, &sb);
+        is_lost(image, &format!("{owed} owed"));
     }
 }

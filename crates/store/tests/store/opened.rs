@@ -6,7 +6,12 @@ use std::sync::Arc;
 
 /// Errors: as `Store::open`.
 pub fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<Arc<Store>, Error> {
-    let o = StoreOptions {
+    Store::open(device.clone(), &options(read_only, cut_log))
+}
+
+/// How.
+pub fn options(read_only: bool, cut_log: bool) -> StoreOptions {
+    StoreOptions {
         arena_bytes: 2 << 20,
         tiny_arena: true,
         background: false,
@@ -14,6 +19,5 @@ pub fn open(device: &Arc<SimDevice>, read_only: bool, cut_log: bool) -> Result<A
         read_only,
         cut_log,
         ..StoreOptions::default()
-    };
-    Store::open(device.clone(), &o)
+    }
 }
