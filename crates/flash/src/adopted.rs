@@ -6,6 +6,7 @@
 //! in the segment are compared with those, as evidence.
 
 use crate::error::Error;
+use crate::log;
 use crate::recovery::freed::Freed;
 use crate::redo::{self, ENTRIES_MAX, Rebuilt, Redo, RedoDamage, TxnRedo, Work, compact};
 use crate::segment::Segment;
@@ -139,6 +140,14 @@ impl Adopted {
     pub fn staged(&self, read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>) -> Result<Table, Error> {
         let transactions = self.redo.kept().read(&self.segment).map_err(damaged)?;
         staged::rebuild(self.segment.clone(), &transactions, read)
+    }
+
+    /// The same as records, encoded (S-16.36). Errors: one is not right.
+    pub fn staged_whole(
+        &self,
+        read: impl FnMut(u64, u32, &mut [u8; PAGE]) -> Result<(), BadData>,
+    ) -> Result<Vec<u8>, Error> {
+        Ok(log::encode(self.staged(read)?.whole()?))
     }
 
     /// Shows `freed` what transactions beyond `logged` have freed and taken again (S-14.9).

@@ -231,6 +231,11 @@ pub enum Mend {
     MadeAgain,
     /// The same, of one that cannot be read.
     Unreadable,
+    /// The memory of a server that died has what its group had (S-16.36).
+    Kept {
+        /// It cannot be read.
+        is_unreadable: bool,
+    },
 }
 
 /// What the pages of a log behind a superblock must agree with.

@@ -5,17 +5,16 @@
 
 use crate::error::Error;
 use crate::home::Flash;
+use crate::recovery::there::base;
 use crate::segment::Word;
 use crate::staged::{
     Bases, Carried, Coming, Key, Outcome, Past, Patch, Placed, Table, Told, Under, found_in, is_proved, only_one,
     staging,
 };
-use keepfs_codes::crc32c;
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 use keepfs_frames::evidence::{Untold, told};
 use keepfs_frames::{Frames, Looked};
-use keepfs_media::{Device, PageNo};
 use keepfs_pool::BadData;
 use keepfs_pool::events::{self, Done, Seen};
 use keepfs_pool::options::Rungs;
@@ -207,21 +206,9 @@ impl Flash {
         });
     }
 
-    /// A page that lies under staged data, read once more before it is believed to be bad.
+    /// A page that lies under staged data.
     pub fn base(&self, frames: &Frames, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), BadData> {
-        let mut bad = BadData::Checksum;
-        for _ in 0..2 {
-            let read = frames.ground.device.read(PageNo(page), buf);
-            if read.is_ok() && crc32c::of(buf) == crc {
-                return Ok(());
-            }
-            bad = if read.is_ok() {
-                BadData::Checksum
-            } else {
-                BadData::Unreadable
-            };
-        }
-        Err(bad)
+        base(&*frames.ground.device, page, crc, buf)
     }
 
     /// The staged table follows a committed transaction. Returns how many pages are promised no more. Under the lock of redo, so in the order of commit (S-14.3).

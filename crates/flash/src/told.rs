@@ -77,6 +77,11 @@ impl Flash {
                     Done::Rebuilt,
                     format!("page {page} was made again from the other pages of its group: nothing is lost"),
                 ),
+                Mend::Kept { is_unreadable } => (
+                    if *is_unreadable { Seen::Medium } else { Seen::Checksum },
+                    Done::Rebuilt,
+                    format!("page {page}; the memory of the server that died has what its group had: nothing is lost"),
+                ),
             };
             let others = match at + 1 == MENDED_TOLD && beyond > 0 {
                 true => format!("; so were {beyond} more pages of the log"),

@@ -8,7 +8,7 @@ use crate::error::{BadData, Error};
 use crate::{Flash, Store, StoreOptions};
 use keepfs_flash::adopted::Adopted;
 use keepfs_flash::checkpoint::{Keeper, NewLog, Wish};
-use keepfs_flash::log::{self, Cut, Found, Head, Scan};
+use keepfs_flash::log::{self, Cut, Found, Head, Mend, Mended, Scan};
 use keepfs_flash::recovery::arrived::{self, Unreadable};
 use keepfs_flash::recovery::demand::Demand;
 use keepfs_flash::recovery::freed::Freed;
@@ -101,10 +101,13 @@ pub fn open_owing(
         }
         None => false,
     };
+    let keeps = owed
+        .as_deref()
+        .is_some_and(|owed| keep_carried(&*device, owed, &mut scan, logged, options));
     let (frames, unreadable) = keep_taken(&*device, &sb, &pool, &mut scan)?;
     let store = Store::build(device, sb, options, frames)?;
     let flash = store.home.flash();
-    let taken = scan.groups.len() - usize::from(owes);
+    let taken = scan.groups.len() - usize::from(owes) - usize::from(keeps);
     if taken < seen_groups {
         flash
             .log
@@ -192,6 +195,37 @@ fn owe(owed: &mut Adopted, scan: &mut Scan, logged: u64) -> Result<bool, Error> 
         payload,
     });
     Ok(true)
+}
+
+/// Where the carried group went bad while the pool was mounted, and nothing was synced behind it: adds all that the dead server had
+/// staged (S-16.36). Whether it did.
+fn keep_carried(device: &dyn Device, owed: &Adopted, scan: &mut Scan, logged: u64, options: &StoreOptions) -> bool {
+    let Some(cut) = scan.cut.filter(|cut| cut.carried && cut.superblock.is_none()) else {
+        return false;
+    };
+    let began_without = options.read_only && options.cut_log;
+    let goes_on = logged <= owed.last_seq() && !owed.lacks(logged) && owed.lost(logged) == 0;
+    if began_without || !goes_on {
+        return false;
+    }
+    let Ok(payload) = owed.staged_whole(|page, crc, bytes| there::base(device, page, crc, bytes)) else {
+        return false;
+    };
+    scan.groups.push(Found {
+        group: scan.head.group,
+        seq: owed.last_seq(),
+        flags: FLAG_DATA_FLUSHED,
+        payload,
+    });
+    scan.cut = None;
+    scan.mended.push(Mended {
+        page: cut.page,
+        group: cut.group,
+        how: Mend::Kept {
+            is_unreadable: cut.unreadable,
+        },
+    });
+    true
 }
 
 /// What [`Second::StagedDropped`] leaves of a group.

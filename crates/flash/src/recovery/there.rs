@@ -5,6 +5,7 @@ use keepfs_codes::crc32c;
 use keepfs_format::plog::{Record, Run};
 use keepfs_format::{PAGE, Space};
 use keepfs_media::{Device, PageNo};
+use keepfs_pool::BadData;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages read at a time.
@@ -25,6 +26,26 @@ impl Page {
         let told = self.crc.filter(|_| self.brought != 0);
         told.zip(found).is_some_and(|(told, found)| told != *found)
     }
+}
+
+/// A page that lies under staged data, read once more before it is believed to be bad.
+///
+/// # Errors
+/// How it is bad.
+pub fn base(device: &dyn Device, page: u64, crc: u32, buf: &mut [u8; PAGE]) -> Result<(), BadData> {
+    let mut bad = BadData::Checksum;
+    for _ in 0..2 {
+        let read = device.read(PageNo(page), buf);
+        if read.is_ok() && crc32c::of(buf) == crc {
+            return Ok(());
+        }
+        bad = if read.is_ok() {
+            BadData::Checksum
+        } else {
+            BadData::Unreadable
+        };
+    }
+    Err(bad)
 }
 
 /// Of how many transactions, counted from the first, each page is on the device that they bring, as they name it at their end:

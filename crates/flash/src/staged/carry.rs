@@ -1,8 +1,8 @@
 //! Staged pages as a checkpoint carries them over into the new log (S-10.3).
 
-use super::{Key, Placed, Table};
+use super::slots::{self, Found, checksum};
+use super::{Key, Placed, StagedDamage, Table};
 use crate::segment::Segment;
-use crate::staged::slots::{Found, checksum};
 use keepfs_format::PAGE;
 use keepfs_format::plog::Record;
 
@@ -48,6 +48,28 @@ impl Table {
     /// What was carried over is written.
     pub fn carry_done(&mut self) {
         self.slots.carry_done();
+    }
+
+    /// All that is staged, a record each of the whole page, or that it is lost. Errors: one is not what was staged.
+    pub fn whole(&self) -> Result<Vec<Record>, StagedDamage> {
+        let record = |(key, placed): (&Key, &Placed)| {
+            let ((ino, index), mut page) = (*key, [0; PAGE]);
+            if placed.lost {
+                return Ok(Record::Lost { ino, index });
+            }
+            let head = slots::load(self.slots.segment(), *key, placed, &mut page);
+            let head = head.ok_or(StagedDamage { ino, index })?;
+            Ok(Record::Tail {
+                ino,
+                index,
+                version: head.version,
+                base: 0,
+                base_crc: 0,
+                offset: 0,
+                bytes: page.to_vec(),
+            })
+        };
+        self.pages.iter().map(record).collect()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Bad pages of the group that carries staged pages over a checkpoint (S-10.3, S-9.7, S-9.11), and bad bitmaps (S-9.10).
 
-use crate::opened::open;
+use crate::opened::{self, open};
 use crate::walked::check_with;
 use keepfs_check::{Finding, Options};
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{self, Superblock};
 use keepfs_format::{FromBytes, Header, Kind, MetaId, PAGE, Space};
 use keepfs_media::{Class, Device, PageNo};
-use keepfs_store::{Error, FormatOptions, Meaning, Mend, Ref, Source, Store};
+use keepfs_store::{Error, FormatOptions, Meaning, Mend, Ref, Remains, Source, Store, StoreOptions};
 use keepfs_testkit::image::Image;
 use keepfs_testkit::sim::{Faults, SimDevice};
 use std::sync::Arc;
@@ -75,16 +75,7 @@ impl Carried {
         store.kill();
         drop(store);
         let image = device.power_cut(0);
-        let slots = (0..superblock::SLOTS).map(|slot| superblock::slot_page(slot, image.pages()));
-        let read = |page| Superblock::read_from_bytes(&image.bytes(PageNo(page))[..]).ok();
-        let sb = slots.filter_map(read).max_by_key(|sb| sb.generation.get());
-        let sb = sb.expect("a superblock");
-        let place = |q: u64| PageNo(sb.log_start.get() + q % sb.log_pages.get());
-        let of_group = |page: &PageNo| {
-            let head = PageHead::read_from_bytes(&image.bytes(*page)[..PAYLOAD_OFFSET]).expect("a head");
-            head.magic.get() == MAGIC && head.group.get() == sb.group.get()
-        };
-        let pages: Vec<PageNo> = (sb.log_seq.get()..).map(place).take_while(of_group).collect();
+        let (sb, pages) = first_group(&image);
         Carried {
             image,
             node,
@@ -133,6 +124,21 @@ impl Carried {
         store.view().read(self.node, 64, &mut value).expect("the node");
         assert_eq!(u64::from_le_bytes(value), self.syncs, "{what}");
     }
+}
+
+/// The newest superblock, and the pages of the group that its log begins with.
+fn first_group(image: &Image) -> (Superblock, Vec<PageNo>) {
+    let slots = (0..superblock::SLOTS).map(|slot| superblock::slot_page(slot, image.pages()));
+    let read = |page| Superblock::read_from_bytes(&image.bytes(PageNo(page))[..]).ok();
+    let sb = slots.filter_map(read).max_by_key(|sb| sb.generation.get());
+    let sb = sb.expect("a superblock");
+    let place = |q: u64| PageNo(sb.log_start.get() + q % sb.log_pages.get());
+    let of_group = |page: &PageNo| {
+        let head = PageHead::read_from_bytes(&image.bytes(*page)[..PAYLOAD_OFFSET]).expect("a head");
+        head.magic.get() == MAGIC && head.group.get() == sb.group.get()
+    };
+    let pages = (sb.log_seq.get()..).map(place).take_while(of_group).collect();
+    (sb, pages)
 }
 
 fn findings(device: &SimDevice) -> Vec<Finding> {
@@ -369,4 +375,92 @@ fn a_bad_bitmap_of_numbers_is_refused_for_writing() {
     assert!(error.to_string().contains("-o ro"), "{error}");
     let store = open(&device, true, false).expect("mount -o ro");
     assert!(store.begin_writing().is_err());
+}
+
+/// A server that others follow, over a pool with staged pages in a carried group alone, all of it bad by now.
+fn goes_bad(carried: &Carried, way: Bad, change: impl FnOnce(&Store)) -> (Arc<SimDevice>, Remains) {
+    let device = Arc::new(SimDevice::over(carried.image.clone()));
+    let store = Store::open(device.clone(), &lasting()).expect("open");
+    carried.is_whole(&store, "before");
+    let (_, pages) = first_group(&device.image());
+    assert_eq!(pages.len(), carried.pages.len());
+    change(&store);
+    let remains = store.remains().expect("it lasts");
+    store.kill();
+    for page in &pages {
+        device.write(*page, &[0; PAGE], Class::Plog).expect("write");
+    }
+    device.flush().expect("flush");
+    if way == Bad::Unreadable {
+        let faults = pages
+            .iter()
+            .fold(Faults::none(), |faults, page| faults.unreadable(*page));
+        device.set_faults(faults);
+    }
+    (device, remains)
+}
+
+fn lasting() -> StoreOptions {
+    StoreOptions {
+        lasting: true,
+        ..opened::options(false, false)
+    }
+}
+
+/// S-16.36: all of the carried group goes bad while the pool is mounted, and the server dies: the memory that it left has what the
+/// group had, with what came behind, and the next checkpoint carries it.
+#[test]
+fn what_a_carried_group_had_outlives_the_server() {
+    let changes: [fn(&Store, Ref); 2] = [
+        |_, _| {},
+        |store, node| {
+            let change = |t: &mut keepfs_store::Txn<'_>| {
+                t.put(node, 64, &7u64.to_le_bytes(), Meaning::Xattr)?;
+                Ok(t.stage(5, 0, 2, None, 10, b"newer")?)
+            };
+            store.transact::<_, Error>(change).expect("a change");
+        },
+    ];
+    for (lengths, way) in LENGTHS
+        .into_iter()
+        .flat_map(|lengths| [(lengths, Bad::Zeros), (lengths, Bad::Unreadable)])
+    {
+        for (nth, change) in changes.into_iter().enumerate() {
+            let what = format!("{lengths:?}, {way:?}, change {nth}");
+            let mut carried = Carried::new(lengths, 0);
+            let (device, remains) = goes_bad(&carried, way, |store| change(store, carried.node));
+            if nth == 1 {
+                carried.syncs = 7;
+                carried.staged[0][10..15].copy_from_slice(b"newer");
+            }
+            // A resume that is cut is repeated: by then a checkpoint has them.
+            for (mended, remains) in [(1, remains.duplicate().expect("again")), (0, remains)] {
+                let (store, resumed) = Store::resume(device.clone(), &lasting(), remains, |_| {}).expect(&what);
+                assert_eq!((resumed.lost, &resumed.findings[..]), (0, &[][..]), "{what}");
+                carried.is_whole(&store, &what);
+                assert!(store.log_cut().is_none(), "{what}");
+                assert_eq!(store.log_mended().len(), mended, "{what}");
+                let told = store.history().events(0);
+                assert_eq!(told.iter().any(|e| (e.place, e.done) == (6, 3)), mended == 1, "{what}");
+                store.kill();
+            }
+            let device = Arc::new(SimDevice::over(device.power_cut(0)));
+            assert!(!is_told_as_carried(&device), "{what}");
+            let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            carried.is_whole(&store, &what);
+            store.kill();
+        }
+    }
+}
+
+/// S-16.36: where a group was synced behind it, that is lost, too, and told.
+#[test]
+fn a_carried_group_that_is_lost_with_syncs_behind_it_is_told() {
+    let carried = Carried::new(LENGTHS[2], 0);
+    let (device, remains) = goes_bad(&carried, Bad::Zeros, |store| put(store, carried.node, 7));
+    let (store, resumed) = Store::resume(device, &lasting(), remains, |_| {}).expect("resumed");
+    assert!(resumed.lost > 0);
+    assert!(store.log_cut().is_some_and(|cut| cut.carried && cut.proved));
+    assert!(store.history().events(0).iter().any(|e| (e.place, e.done) == (6, 10)));
+    store.kill();
 }
