@@ -9,21 +9,43 @@ use std::time::Duration;
 
 /// Preferred size of I/O that stat(2) shows, bytes.
 const BLOCK_SIZE: u32 = 4096;
+/// What a file is told to have at least while the kernel may have data of it: a page, in units of 512 bytes.
+const BLOCKS_MIN: u64 = 8;
+/// Of less than this size no file is taken for a hole by its blocks, bytes.
+const HOLE_MIN: u64 = 512;
+/// How long the kernel may believe [`BLOCKS_MIN`]. With the writeback cache it needs attributes for each write.
+const BLOCKS_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Dispatcher {
-    /// How long the kernel may believe attributes. Those of a file with set-id bits not at all: it leaves it to us to clear
-    /// them behind a write, and execve(2) would go by the bits that it remembers (S-20.18).
-    fn attr_timeout(&self, attr: &Attr) -> Duration {
-        if has_set_id(attr) {
-            Duration::ZERO
-        } else {
-            self.attr_timeout
+    /// The blocks that are told, and how long the kernel may believe the attributes. Those of a file with set-id bits not at all:
+    /// it leaves it to us to clear them behind a write, and execve(2) would go by the bits that it remembers (S-20.18).
+    fn told(&self, attr: &Attr) -> (u64, Duration) {
+        let (blocks, timeout) = match self.looks_empty(attr) {
+            true => self.told_of_empty(attr),
+            false => (attr.blocks, self.attr_timeout),
+        };
+        (blocks, if has_set_id(attr) { Duration::ZERO } else { timeout })
+    }
+
+    /// Whether by its blocks it has no data, and the kernel may know it to be large enough that somebody believes that (S-20.31).
+    fn looks_empty(&self, attr: &Attr) -> bool {
+        let may_be_large = attr.size >= HOLE_MIN || self.granted.has(flags::init::WRITEBACK_CACHE);
+        attr.blocks == 0 && may_be_large && attr.kind() == FileKind::File
+    }
+
+    /// As [`Dispatcher::told`]. No zero is believed: an open does not make the kernel ask again.
+    fn told_of_empty(&self, attr: &Attr) -> (u64, Duration) {
+        if self.stores.may_come(attr.ino) {
+            return (BLOCKS_MIN, self.attr_timeout.min(BLOCKS_TIMEOUT));
         }
+        // What the kernel had may have come behind `attr`, before the release.
+        let blocks = self.vfs.getattr(attr.ino).map_or(0, |now| now.blocks);
+        (blocks, Duration::ZERO)
     }
 
     /// An entry as the kernel wants it.
     pub(crate) fn entry_out(&self, entry: &Entry) -> EntryOut {
-        let attr_timeout = self.attr_timeout(&entry.attr);
+        let (blocks, attr_timeout) = self.told(&entry.attr);
         EntryOut {
             nodeid: entry.attr.ino.0,
             generation: told_generation(entry.attr.generation).into(),
@@ -31,7 +53,7 @@ impl Dispatcher {
             attr_valid: attr_timeout.as_secs(),
             entry_valid_nsec: self.entry_timeout.subsec_nanos(),
             attr_valid_nsec: attr_timeout.subsec_nanos(),
-            attr: fuse_attr(&entry.attr),
+            attr: fuse_attr(&entry.attr, blocks),
         }
     }
 
@@ -47,22 +69,22 @@ impl Dispatcher {
 
     /// The reply to GETATTR and SETATTR.
     pub(super) fn attr_out(&self, attr: &Attr) -> AttrOut {
-        let attr_timeout = self.attr_timeout(attr);
+        let (blocks, attr_timeout) = self.told(attr);
         AttrOut {
             attr_valid: attr_timeout.as_secs(),
             attr_valid_nsec: attr_timeout.subsec_nanos(),
             dummy: 0,
-            attr: fuse_attr(attr),
+            attr: fuse_attr(attr, blocks),
         }
     }
 
     /// The reply to STATX.
     pub(super) fn statx_out(&self, attr: &Attr) -> StatxOut {
-        let attr_timeout = self.attr_timeout(attr);
+        let (blocks, attr_timeout) = self.told(attr);
         StatxOut {
             attr_valid: attr_timeout.as_secs(),
             attr_valid_nsec: attr_timeout.subsec_nanos(),
-            stat: fuse_statx(attr),
+            stat: fuse_statx(attr, blocks),
             ..StatxOut::default()
         }
     }
@@ -80,11 +102,11 @@ pub(super) fn has_set_id(attr: &Attr) -> bool {
     attr.kind() == FileKind::File && attr.mode & (libc::S_ISUID | libc::S_ISGID) != 0
 }
 
-fn fuse_attr(attr: &Attr) -> FuseAttr {
+fn fuse_attr(attr: &Attr, blocks: u64) -> FuseAttr {
     FuseAttr {
         ino: attr.ino.0,
         size: attr.size,
-        blocks: attr.blocks,
+        blocks,
         atime: attr.atime.sec as u64,
         mtime: attr.mtime.sec as u64,
         ctime: attr.ctime.sec as u64,
@@ -101,7 +123,7 @@ fn fuse_attr(attr: &Attr) -> FuseAttr {
     }
 }
 
-fn fuse_statx(attr: &Attr) -> FuseStatx {
+fn fuse_statx(attr: &Attr, blocks: u64) -> FuseStatx {
     let time = |t: Time| SxTime {
         tv_sec: t.sec,
         tv_nsec: t.nsec,
@@ -118,7 +140,7 @@ fn fuse_statx(attr: &Attr) -> FuseStatx {
         mode: attr.mode as u16,
         ino: attr.ino.0,
         size: attr.size,
-        blocks: attr.blocks,
+        blocks,
         atime: time(attr.atime),
         btime: time(attr.btime),
         ctime: time(attr.ctime),

@@ -52,8 +52,10 @@ impl Dispatcher {
         let (args, rest) = request.args_and_rest::<CreateIn>()?;
         let (name, _) = name(rest)?;
         let entry = self.create_or_open(request, &args, name)?;
+        // What is told of a file goes by how it is open (S-20.31).
+        let opened = self.open_out(entry.attr.ino, args.flags);
         reply.push_struct(&self.entry_out(&entry))?;
-        reply.push_struct(&self.open_out(entry.attr.ino, args.flags))
+        reply.push_struct(&opened)
     }
 
     /// Creates; if somebody who did not come through the kernel was faster, opens (unless `O_EXCL`).
@@ -92,8 +94,9 @@ impl Dispatcher {
             new: &new,
         };
         let entry = made(self.vfs.once(request.once(), tmpfile))?;
+        let opened = self.open_out(entry.attr.ino, args.flags);
         reply.push_struct(&self.entry_out(&entry))?;
-        reply.push_struct(&self.open_out(entry.attr.ino, args.flags))
+        reply.push_struct(&opened)
     }
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut ReplyBuf) -> Handled {

@@ -82,6 +82,10 @@ impl Bench {
     }
 }
 
+/// A file of 512 bytes without blocks, and one a byte smaller.
+pub const SPARSE: u64 = 98;
+pub const ALMOST_SPARSE: u64 = 99;
+
 /// A write at this offset finds no space.
 pub const FULL_FROM: u64 = 1 << 40;
 
@@ -134,8 +138,15 @@ impl Fake {
             uid: 3,
             gid: 4,
             rdev: 0x0010_0f02,
-            size: 6,
-            blocks: 8,
+            size: match ino {
+                SPARSE => 512,
+                ALMOST_SPARSE => 511,
+                _ => 6,
+            },
+            blocks: match ino {
+                SPARSE | ALMOST_SPARSE => 0,
+                _ => 8,
+            },
             atime: time(-1),
             mtime: time(20),
             ctime: time(30),

@@ -1,6 +1,6 @@
 //! Every operation once as the kernel sends it: which call it becomes, and what goes back.
 
-use crate::fake::{Bench, FULL_FROM, Fake};
+use crate::fake::{ALMOST_SPARSE, Bench, FULL_FROM, Fake, SPARSE};
 use crate::requests::{Req, UNIQUE, long, word};
 use keepfs_fuse::protocol::Opcode::{self, *};
 use keepfs_fuse::protocol::request::*;
@@ -598,6 +598,80 @@ fn a_file_that_stores_may_come_to_has_no_holes() {
         // One of those is released.
         close(&mut bench, libc::O_RDWR);
         assert!(all_data(&mut bench), "{cache:?}");
+    }
+}
+
+/// S-20.31: the kernel believes no attributes by which a file that stores may come to has no data; a page's blocks for a second.
+#[test]
+fn a_file_that_stores_may_come_to_has_blocks() {
+    const DAY: u64 = 86_400;
+    for cache in [CacheMode::Writethrough, CacheMode::Writeback] {
+        let config = MountConfig {
+            cache,
+            ..MountConfig::default()
+        };
+        let mut bench = Bench::new(Fake::default(), &config);
+        if cache != CacheMode::Writeback {
+            let granted = Granted {
+                minor: 45,
+                flags: 0,
+                max_write: 1 << 16,
+            };
+            bench.dispatcher = Dispatcher::new(bench.fake.clone(), &config, granted);
+        }
+        let flags = libc::O_RDWR as u32;
+        // Seconds for which the attributes count, and the blocks.
+        let told = |bench: &mut Bench, ino| {
+            let mut answers = Vec::new();
+            for op in [Getattr, Setattr, Lookup, Statx] {
+                let request = Req::new(op, ino);
+                let request = match op {
+                    Getattr => request.args(&GetattrIn::default()),
+                    Setattr => request.args(&SetattrIn::default()),
+                    Lookup => request.name("."),
+                    _ => request.args(&StatxIn::default()),
+                };
+                let (valid, blocks) = match op {
+                    Getattr | Setattr => (0, 32),
+                    Lookup => (24, 56),
+                    _ => (0, 80),
+                };
+                let (_, reply) = bench.good(request.bytes());
+                answers.push((long(&reply, valid), long(&reply, blocks)));
+            }
+            answers.dedup();
+            assert_eq!(answers.len(), 1, "{cache:?}: {answers:?}");
+            answers[0]
+        };
+        // With the writeback cache the kernel may know a larger one.
+        let small = |open| match (cache, open) {
+            (CacheMode::Writeback, true) => (1, 8),
+            (CacheMode::Writeback, false) => (0, 0),
+            _ => (DAY, 0),
+        };
+        for ino in [SPARSE, ALMOST_SPARSE] {
+            let expected = |open| match (ino, open) {
+                (SPARSE, true) => (1, 8),
+                (SPARSE, false) => (0, 0),
+                (_, open) => small(open),
+            };
+            assert_eq!(told(&mut bench, ino), expected(false), "{cache:?}");
+            let open = OpenIn {
+                flags,
+                ..OpenIn::default()
+            };
+            bench.good(Req::new(Open, ino).args(&open).bytes());
+            assert_eq!(told(&mut bench, ino), expected(true), "{cache:?}: open");
+            let release = ReleaseIn {
+                flags,
+                ..ReleaseIn::default()
+            };
+            bench.good(Req::new(Release, ino).args(&release).bytes());
+            assert_eq!(told(&mut bench, ino), expected(false), "{cache:?}: closed");
+        }
+        assert_eq!(told(&mut bench, 5), (DAY, 8), "{cache:?}");
+        bench.dispatcher.goes_on_for_another();
+        assert_eq!(told(&mut bench, SPARSE), (1, 8), "{cache:?}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! What else a change of a file's contents changes, as the kernel sees it: set-id bits (S-20.6, S-20.18), times (S-20.7), what is
-//! cached (S-20.8), where data are (S-20.29).
+//! cached (S-20.8), where data are (S-20.29, S-20.31).
 
 use super::TRANSPORT;
 use super::support::{BUSY_MAX, Mount};
@@ -236,22 +236,28 @@ fn reads_behind_asynchronous_direct_writes_are_not_stale() {
 const STORED_AT: u64 = 400 << 10;
 const SPARSE: u64 = 1 << 20;
 
-/// Who looks for data in a file, and a cp(1) of it that waits. Both are there before the file is written: the kernel sends what it
-/// keeps of a file when any descriptor of it is closed, such as those that a new program does not get.
+/// Each copies the first file to the second one when told. tar(1) goes by blocks before it asks for data (S-20.31).
+const COPIES: [&str; 2] = [
+    "read go && exec cp --reflink=never --sparse=auto \"$0\" \"$1\"",
+    "read go && tar -C \"${0%/*}\" -S -c \"${0##*/}\" | tar -x -O >\"$1\"",
+];
+
+/// Who looks for data in a file, and a copy of it that waits. Both are there before the file is written: the kernel sends what it
+/// keeps of a file when any descriptor of it is closed, such as those that a new program does not get, and those of another copy.
 struct Copier {
     source: PathBuf,
     copy: PathBuf,
     looks: File,
-    cp: Child,
+    copies: Child,
 }
 
 impl Copier {
-    fn of(source: &Path) -> Copier {
+    fn of(source: &Path, how: &str) -> Copier {
         let copy = source.with_extension("copy");
-        let mut cp = Command::new("sh");
-        cp.args(["-c", "read go && exec cp --reflink=never --sparse=auto \"$0\" \"$1\""]);
+        let mut copies = Command::new("sh");
+        copies.args(["-c", how]).args([source, &copy]).stdin(Stdio::piped());
         Copier {
-            cp: cp.args([source, &copy]).stdin(Stdio::piped()).spawn().unwrap(),
+            copies: copies.spawn().unwrap(),
             looks: File::open(source).unwrap(),
             source: source.to_owned(),
             copy,
@@ -270,41 +276,30 @@ impl Copier {
     }
 
     fn copies(&mut self, what: &str) {
-        self.cp.stdin.take().unwrap().write_all(b"\n").unwrap();
-        assert!(self.cp.wait().unwrap().success(), "{what}");
+        self.copies.stdin.take().unwrap().write_all(b"\n").unwrap();
+        assert!(self.copies.wait().unwrap().success(), "{what}");
         let bytes = fs::read(&self.source).unwrap();
         assert_eq!(bytes[STORED_AT as usize..][..4], *b"text", "{what}");
         assert!(bytes == fs::read(&self.copy).unwrap(), "{what}: the copy differs");
     }
 }
 
-/// S-20.29.
+/// S-20.29, S-20.31: whether its blocks were told before it was opened for storing, or behind.
 #[test]
 fn a_copy_has_what_was_stored_through_a_mapping() {
     let _held = caches();
-    for cache in CACHES {
+    for (cache, how) in CACHES.into_iter().flat_map(|cache| COPIES.map(|how| (cache, how))) {
         let Some(mount) = mounted(cache) else { return };
         let path = mount.path("mapped");
         File::create_new(&path).unwrap().set_len(SPARSE).unwrap();
-        let copier = Copier::of(&path);
+        let copier = Copier::of(&path, how);
         let file = written(&path, 0);
-        let (mut here, mut there) = UnixStream::pair().unwrap();
-        // A test that fails is not waited for: the child that stores has this end open, too.
-        there.set_read_timeout(Some(BUSY_MAX)).unwrap();
-        std::thread::scope(|scope| {
-            let storing = scope.spawn(|| {
-                sys::with_unsynced_mapping(&file, SPARSE as usize, |bytes| {
-                    bytes[STORED_AT as usize..][..4].copy_from_slice(b"text");
-                    let _ = there.write_all(b"s");
-                    let _ = there.read(&mut [0]);
-                })
-            });
-            here.read_exact(&mut [0]).unwrap();
-            copier.finds(SPARSE, &format!("{cache:?}"));
-            here.write_all(b"e").unwrap();
-            storing.join().unwrap().unwrap();
-        });
+        is_copied_while_mapped(&file, copier, &format!("{cache:?}, {how}"));
         drop(file);
+        let created = mount.path("created");
+        let file = written(&created, libc::O_CREAT);
+        file.set_len(SPARSE).unwrap();
+        is_copied_while_mapped(&file, Copier::of(&created, how), &format!("{cache:?}, created, {how}"));
         if cache == CacheMode::Writeback {
             continue;
         }
@@ -321,19 +316,63 @@ fn a_copy_has_what_was_stored_through_a_mapping() {
     }
 }
 
-/// S-20.29: also where the server knows a smaller file than the kernel, and whoever has it open.
+/// The copier finds what is stored through a mapping of the file, which stays while it copies.
+fn is_copied_while_mapped(file: &File, copier: Copier, what: &str) {
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    // A test that fails is not waited for: the child that stores has this end open, too.
+    there.set_read_timeout(Some(BUSY_MAX)).unwrap();
+    std::thread::scope(|scope| {
+        let storing = scope.spawn(|| {
+            sys::with_unsynced_mapping(file, SPARSE as usize, |bytes| {
+                bytes[STORED_AT as usize..][..4].copy_from_slice(b"text");
+                let _ = there.write_all(b"s");
+                let _ = there.read(&mut [0]);
+            })
+        });
+        here.read_exact(&mut [0]).unwrap();
+        copier.finds(SPARSE, what);
+        here.write_all(b"e").unwrap();
+        storing.join().unwrap().unwrap();
+    });
+}
+
+/// S-20.29, S-20.31: also where the server knows a smaller file than the kernel, whoever has it open, and by whatever call.
 #[test]
 fn a_copy_has_what_the_kernel_holds_back() {
     let _held = caches();
-    for size in [0, SPARSE] {
+    for (size, how) in [0, SPARSE].into_iter().flat_map(|size| COPIES.map(|how| (size, how))) {
         let Some(mount) = mounted(CacheMode::Writeback) else {
             return;
         };
-        let path = mount.path("open");
+        let (path, created) = (mount.path("open"), mount.path("created"));
         File::create(&path).unwrap().set_len(size).unwrap();
-        let copier = Copier::of(&path);
+        let copier = Copier::of(&path, how);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(b"text", STORED_AT).unwrap();
-        copier.finds(size.max(STORED_AT + 4), &format!("of {size} bytes"));
+        copier.finds(size.max(STORED_AT + 4), &format!("of {size} bytes, {how}"));
+        let file = File::create_new(&created).unwrap();
+        file.set_len(size).unwrap();
+        let copier = Copier::of(&created, how);
+        file.write_all_at(b"text", STORED_AT).unwrap();
+        copier.finds(size.max(STORED_AT + 4), &format!("created, of {size} bytes, {how}"));
+    }
+}
+
+/// S-20.31.
+#[test]
+fn a_file_without_data_has_no_blocks_when_it_is_closed() {
+    let _held = caches();
+    for cache in CACHES {
+        let Some(mount) = mounted(cache) else { return };
+        let path = mount.path("sparse");
+        let file = written(&path, libc::O_CREAT);
+        file.set_len(SPARSE).unwrap();
+        let blocks = || fs::metadata(&path).unwrap().blocks();
+        assert_eq!(blocks(), 8, "{cache:?}");
+        drop(file);
+        // A second later the kernel asks again.
+        while blocks() > 0 {
+            std::thread::yield_now();
+        }
     }
 }
