@@ -1,9 +1,9 @@
-//! A device that asks before it passes a call on: what tests put between a pool and its medium (stopping, counting,
+//! A device that asks before it passes a call on, and tells when a write is done: what tests put between a pool and its medium (stopping, counting,
 //! refusing) says only what it does besides.
 
 use keepfs_media::{Class, Counters, Device, DeviceError, PAGE, PageNo};
 
-/// What happens before a call reaches the device; it may wait, note, or refuse. Nothing by default.
+/// What happens before a call reaches the device, and behind a write; it may wait, note, or refuse. Nothing by default.
 pub trait Hooks: Send + Sync {
     /// Before `bytes` bytes from page `at` on are read.
     fn before_read(&self, at: PageNo, bytes: usize) -> Result<(), DeviceError> {
@@ -15,6 +15,11 @@ pub trait Hooks: Send + Sync {
     fn before_write(&self, at: PageNo, bytes: usize, class: Class) -> Result<(), DeviceError> {
         let _ = (at, bytes, class);
         Ok(())
+    }
+
+    /// When `bytes` bytes of a class were written from page `at` on.
+    fn after_write(&self, at: PageNo, bytes: usize, class: Class) {
+        let _ = (at, bytes, class);
     }
 
     /// Before a flush.
@@ -58,7 +63,9 @@ impl<D: Device, H: Hooks> Device for Hooked<D, H> {
     }
     fn write(&self, at: PageNo, data: &[u8], class: Class) -> Result<(), DeviceError> {
         self.hooks.before_write(at, data.len(), class)?;
-        self.device.write(at, data, class)
+        self.device.write(at, data, class)?;
+        self.hooks.after_write(at, data.len(), class);
+        Ok(())
     }
     fn flush(&self) -> Result<(), DeviceError> {
         self.hooks.before_flush()?;

@@ -18,6 +18,8 @@ pub struct Switch {
     off: AtomicBool,
     refused: Refused,
     injected: Injected,
+    /// Held over each flush; whether one has failed (S-10.11).
+    flush_failed: Mutex<bool>,
 }
 
 /// Operations that the device failed, since the pool was opened.
@@ -90,6 +92,7 @@ impl Switch {
             off: AtomicBool::new(false),
             refused: Refused::default(),
             injected: Injected::default(),
+            flush_failed: Mutex::new(false),
         }
     }
 
@@ -168,10 +171,20 @@ impl Device for Switch {
         counted(done, &self.refused.writes)
     }
     fn flush(&self) -> Result<(), DeviceError> {
-        counted(
+        let mut failed = self.flush_failed.lock();
+        if *failed {
+            return Err(DeviceError::Flush {
+                device: self.describe(),
+                source: std::io::Error::other("an earlier flush failed"),
+            });
+        }
+        let done = counted(
             self.for_op(DeviceOp::Flush, PageNo(0)).and_then(|d| d.flush()),
             &self.refused.flushes,
-        )
+        );
+        // One that was opened for reading was not asked to keep anything.
+        *failed = done.is_err() && !self.device.read_only();
+        done
     }
     fn discard(&self, at: PageNo, pages: u64) -> Result<(), DeviceError> {
         self.on()?.discard(at, pages)
@@ -194,18 +207,4 @@ impl Device for Switch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{TELL_AGAIN, ToldRoom};
-    use std::time::Instant;
-
-    /// S-2.14: the first time it is told at once, in a flood once a minute; that there is room only where it was told that there is none.
-    #[test]
-    fn a_full_host_is_told_once_a_minute() {
-        let (mut told, now) = (ToldRoom::default(), Instant::now());
-        assert!(!told.is_news(false, now));
-        assert!(told.is_news(true, now) && !told.is_news(true, now));
-        assert!(told.is_news(false, now) && !told.is_news(false, now));
-        assert!(!told.is_news(true, now) && !told.is_news(false, now));
-        assert!(told.is_news(true, now + TELL_AGAIN) && told.is_news(false, now + TELL_AGAIN));
-    }
-}
+mod tests;

@@ -14,10 +14,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A stop that is planned.
 struct Stop {
-    /// Writes and flushes of the checkpoint before it.
+    /// Places of the checkpoint before it.
     left: u32,
-    /// The checkpoint writes its pages: it has given the lead away. A sync beside one that has not would only wait (S-10.6).
-    has_begun: bool,
     reached: Sender<()>,
     go: Receiver<()>,
 }
@@ -42,13 +40,13 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// The `after`-th write of metadata, map or superblock, or flush behind the first of them, from now on waits.
+    /// The checkpoint waits at the `after`-th place from now on: before a write of metadata, map or superblock, or behind one of the
+    /// last two, where a flush may follow. Never in a flush: others that flush would wait for it (S-10.11).
     pub fn stop_after(&self, after: u32) -> Stopped {
         let (reached, is_reached) = channel();
         let (go, may_go) = channel();
         *self.plan.lock() = Some(Stop {
             left: after,
-            has_begun: false,
             reached,
             go: may_go,
         });
@@ -95,18 +93,14 @@ impl Stops {
 impl Hooks for Stops {
     fn before_write(&self, _: PageNo, _: usize, class: Class) -> Result<(), DeviceError> {
         if matches!(class, Class::Metadata | Class::Map | Class::Superblock) {
-            if let Some(stop) = &mut *self.plan.lock() {
-                stop.has_begun = true;
-            }
             self.pass();
         }
         Ok(())
     }
-    fn before_flush(&self) -> Result<(), DeviceError> {
-        if self.plan.lock().as_ref().is_some_and(|stop| stop.has_begun) {
+    fn after_write(&self, _: PageNo, _: usize, class: Class) {
+        if matches!(class, Class::Map | Class::Superblock) {
             self.pass();
         }
-        Ok(())
     }
 }
 

@@ -1,11 +1,11 @@
 //! What is written when beside a checkpoint: groups, flushes, the superblock (SPEC sections 8 and 10).
 
 use keepfs_format::Kind;
-use keepfs_media::{Class, Device, DeviceError};
+use keepfs_media::{Class, Device, DeviceError, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store, StoreOptions};
 use keepfs_testkit::hook::{Hooked, Hooks};
 use keepfs_testkit::image::Image;
-use keepfs_testkit::sim::{Event, Faults, SimDevice};
+use keepfs_testkit::sim::{Event, Faults, Operation, SimDevice, When};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -91,6 +91,49 @@ fn the_old_group_is_flushed_first() {
     let before = device.counters();
     store.checkpoint().expect("checkpoint");
     assert_eq!((device.counters() - before).flushes, 2, "without an old group");
+}
+
+/// Its first write of metadata waits until it is told to go on.
+#[derive(Default)]
+struct FirstPage(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+
+impl Hooks for FirstPage {
+    fn before_write(&self, _: PageNo, _: usize, class: Class) -> Result<(), DeviceError> {
+        let waits = (class == Class::Metadata)
+            .then(|| self.0.lock().expect("lock").take())
+            .flatten();
+        if let Some((reached, go)) = waits {
+            reached.send(()).expect("somebody waits for the page");
+            go.recv().expect("somebody lets it go on");
+        }
+        Ok(())
+    }
+}
+
+/// S-10.11: a sync's flush fails once while a checkpoint writes its pages: no superblock leads to these.
+#[test]
+fn no_superblock_is_written_over_a_failed_flush() {
+    let device = Arc::new(Hooked::new(pool(64), FirstPage::default()));
+    let store = open(device.clone());
+    new_node(&store);
+    let before = device.counters();
+    let (reached, is_reached) = channel();
+    let (go, may_go) = channel();
+    *device.hooks.0.lock().expect("lock") = Some((reached, may_go));
+    let (sync, checkpoint) = std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| store.checkpoint());
+        is_reached.recv().expect("a page");
+        device
+            .device
+            .set_faults(Faults::none().fail(Operation::Flush, When::Nth(1)));
+        new_node(&store);
+        let sync = store.sync();
+        go.send(()).expect("go on");
+        (sync, checkpoint.join().expect("a thread"))
+    });
+    sync.expect_err("its flush failed");
+    checkpoint.expect_err("a flush before its superblock failed");
+    assert_eq!((device.counters() - before).of(Class::Superblock).operations, 0);
 }
 
 /// S-10.7: where the log has no room for a checkpoint's old group, no crash leaves the staged pages of its moment without

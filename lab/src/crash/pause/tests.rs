@@ -11,7 +11,7 @@ fn a_stop_that_ends_by_patience_is_told() {
     let stopped = device.hooks.stop_after(0);
     let page = [0; keepfs_format::PAGE];
     scope(|scope| {
-        device.flush().expect("no stop before the first page");
+        device.flush().expect("no stop in a flush");
         let write = scope.spawn(|| device.write(PageNo(0), &page, Class::Metadata));
         stopped.reached.recv().expect("a stop");
         drop(stopped.go);
