@@ -1,5 +1,5 @@
-//! A device that asks before it passes a call on, and tells when a write is done: what tests put between a pool and its medium (stopping, counting,
-//! refusing) says only what it does besides.
+//! A device that asks before it passes a call on, and tells when a write is done: what tests put between a pool and its medium
+//! (stopping, counting, refusing) says only what it does besides.
 
 use keepfs_media::{Class, Counters, Device, DeviceError, PAGE, PageNo};
 
