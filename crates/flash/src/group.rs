@@ -179,7 +179,7 @@ impl Flash {
     /// A page of a group could not be written (S-8.12).
     pub fn tell_given_up(&self, frames: &Frames, group: u64, error: &Error) {
         frames.ground.events.tell_of(&Told {
-            place: Place::Log(group),
+            place: Place::Log { group, page: 0 },
             seen: &Seen::Medium,
             done: Done::Dropped,
             owner: 0,

@@ -88,7 +88,10 @@ impl Flash {
                 false => String::new(),
             };
             frames.ground.events.tell_of(&Told {
-                place: Place::Log(*group),
+                place: Place::Log {
+                    group: *group,
+                    page: *page,
+                },
                 seen: &seen,
                 done,
                 owner: 0,

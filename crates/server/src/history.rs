@@ -70,6 +70,8 @@ const DEEDS: [&str; 12] = [
 
 /// The place of frames.
 pub const MEMORY: u8 = 1;
+/// The place of copies of metablocks on the device.
+pub const DEVICE: u8 = 2;
 /// Places of other memory: redo, what lies outside, staged pages, undo.
 pub const BESIDE: [u8; 4] = [REDO, 7, 8, 9];
 /// The place of redo.

@@ -33,6 +33,7 @@ use keepfs_vfs::Vfs;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -300,7 +301,7 @@ fn value(answer: &impl Serialize) -> Option<Value> {
     serde_json::to_value(answer).ok()
 }
 
-/// What the history tells of the memory of this mount: a server knows only what it did itself, not what those before it did.
+/// What the history tells of this mount: a server knows only what it met itself, not what those before it did.
 #[derive(Default)]
 struct Told {
     mended: u64,
@@ -309,6 +310,10 @@ struct Told {
     beside: u64,
     /// Slots of superblocks on the device that had a wrong bit, one bit each.
     superblocks: u64,
+    /// Copies of metablocks on the device that were bad: the metablock, and which of its copies.
+    copies: BTreeSet<(u64, u64)>,
+    /// Pages of the log that were bad and mended.
+    log: Vec<u64>,
 }
 
 impl Told {
@@ -324,6 +329,12 @@ impl Told {
                 told.dropped += u64::from(dropped);
             } else if event.place == history::SUPERBLOCK {
                 told.superblocks |= u64::from(mended) << (event.at % 64);
+            } else if event.place == history::DEVICE {
+                told.copies.insert((event.id, event.at));
+            } else if event.place == history::LOG {
+                if mended && !told.log.contains(&event.page) {
+                    told.log.push(event.page);
+                }
             } else if history::BESIDE.contains(&event.place) {
                 told.beside += u64::from(mended || dropped || event.done == history::OTHER_COPY);
             }
@@ -355,7 +366,7 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "see to the device (dmesg, smartctl); `keepfs events` says what became of each, `keepfs damage clear` takes note of it",
         );
     }
-    let bad = news.bad_copies;
+    let bad = news.bad_copies.max(told.copies.len() as u64);
     if bad > 0 {
         status.degraded(
             format!("{bad} copies of metadata were bad; where another copy was good nothing is lost"),
@@ -391,16 +402,13 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "test the memory (memtest86+, EDAC in dmesg); `keepfs events` names the places",
         );
     }
-    if let Some(mended) = store.log_mended().first().filter(|_| news.log_mended > 0) {
-        let more = match news.log_mended - 1 {
+    if let Some(page) = told.log.first() {
+        let more = match news.log_mended.max(told.log.len()) - 1 {
             0 => String::new(),
             more => format!("; so were {more} more of its pages"),
         };
         status.degraded(
-            format!(
-                "page {} of the device, of the log, was bad when it was read last, and was mended{more}",
-                mended.page
-            ),
+            format!("page {page} of the device, of the log, was bad when it was read last, and was mended{more}"),
             "a page of the log was bad; nothing is lost",
             "see to the device (dmesg, smartctl)",
         );

@@ -238,6 +238,6 @@ fn errors(s: &Status) -> String {
     };
     match s.events {
         0 => known,
-        n => format!("{known}; {n} events (keepfs events)"),
+        n => format!("{known}; {n} events of this server (keepfs events)"),
     }
 }

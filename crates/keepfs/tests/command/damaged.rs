@@ -2,6 +2,7 @@
 //! is told (S-7.6, S-9.4, S-9.7).
 
 use super::bed::{Bed, done, fails, keepfs, run};
+use super::damage::pages_of;
 use keepfs_format::plog;
 use keepfs_format::superblock::{SLOTS, Superblock, slot_page};
 use rustix::process::Signal;
@@ -282,6 +283,58 @@ fn what_a_mount_mends_while_a_second_ends_is_news() {
             });
         }
     });
+}
+
+/// What a mount mended is told by each of its servers, until somebody takes note: a wrong bit in a page of the log, and a bad
+/// copy of metadata. S-18.18
+#[test]
+fn what_a_mount_mended_is_told_by_its_next_servers() {
+    let Some(bed) = Bed::mounted("commit=3600") else { return };
+    for n in 0..5 {
+        write_synced(&bed.on(&format!("synced-{n}")), b"synced", 0);
+    }
+    let page = page_of(&bed.pool(), |page| {
+        page.starts_with(&plog::MAGIC.to_le_bytes()) && page.windows(8).any(|name| name == b"synced-2")
+    });
+    let image = fs::read(bed.pool()).unwrap();
+    bed.unmount();
+    let flipped = |cut: &Bed| {
+        let at = page * PAGE as u64 + 3000;
+        let file = File::options().write(true).open(cut.pool()).unwrap();
+        file.write_all_at(&[image[at as usize] ^ 0x20], at).unwrap();
+    };
+    let copy = |cut: &Bed| damage(&cut.pool(), pages_of(cut, "Inodes:0")[0]);
+    let of_log = format!("page {page} of the device, of the log, was bad");
+    let ways: [&dyn Fn(&Bed); 2] = [&flipped, &copy];
+    for (spoil, told) in ways.into_iter().zip([&*of_log, "1 copies of metadata were bad"]) {
+        let cut = Bed::empty();
+        fs::write(cut.pool(), &image).unwrap();
+        spoil(&cut);
+        cut.mount("commit=3600");
+        fs::read_dir(cut.dir())
+            .unwrap()
+            .for_each(|entry| drop(entry.unwrap().metadata()));
+        let tells = |who: &str| {
+            let (state, errors) = (cut.line(&cut.dir(), "state"), cut.line(&cut.dir(), "errors"));
+            assert!(state == "DEGRADED" && errors.contains(told), "{who}: {state}: {errors}");
+            assert_eq!(
+                run(keepfs(["status", "-x"]).arg(cut.dir())).status.code(),
+                Some(3),
+                "{who}"
+            );
+        };
+        tells("the first");
+        cut.end_server(Signal::KILL);
+        tells("behind a death");
+        done(keepfs(["upgrade"]).arg(cut.dir()));
+        tells("behind an upgrade");
+        run(keepfs(["damage", "clear"]).arg(cut.dir()));
+        for who in ["the same", "the next"] {
+            assert_eq!(cut.line(&cut.dir(), "state"), "ONLINE", "{who}: {told}");
+            done(keepfs(["upgrade"]).arg(cut.dir()));
+        }
+        cut.unmount();
+    }
 }
 
 /// A log that is damaged before changes that were synced: `check` tells it, no mount writes to the pool unasked, a read-only

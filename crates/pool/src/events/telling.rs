@@ -53,7 +53,12 @@ pub enum Place {
         equation: u64,
     },
     /// A group of the log.
-    Log(u64),
+    Log {
+        /// Its number.
+        group: u64,
+        /// Page of the device, 0: none alone.
+        page: u64,
+    },
     /// The group at which the log was cut (S-9.7).
     Cut {
         /// Its number.
@@ -101,7 +106,8 @@ impl Place {
             Place::Data { ino, index, page } | Place::Base { ino, index, page } => (3, ino, index, page),
             Place::Redo(seq) | Place::Lost { last: seq, .. } => (4, 0, seq, 0),
             Place::Transaction { id, equation } => (5, id, equation, 0),
-            Place::Log(group) | Place::Cut { group, .. } => (6, 0, group, 0),
+            Place::Log { group, page } => (6, 0, group, page),
+            Place::Cut { group, .. } => (6, 0, group, 0),
             Place::Outside(address) => (7, 0, address, 0),
             Place::Staged { ino, index } => (8, ino, index, 0),
             Place::Undo(slot) => (9, 0, slot, 0),
@@ -271,7 +277,7 @@ impl core::fmt::Display for Where {
             Place::Redo(seq) => write!(f, "redo of transaction {seq} in memory"),
             Place::Lost { last, .. } => write!(f, "transactions behind {last}"),
             Place::Transaction { .. } => f.write_str("a transaction"),
-            Place::Log(group) | Place::Cut { group, .. } => write!(f, "log group {group}"),
+            Place::Log { group, .. } | Place::Cut { group, .. } => write!(f, "log group {group}"),
             Place::Outside(address) => write!(f, "memory at {address:#x}"),
             Place::Staged { ino, index } => write!(f, "page {index} of inode {ino}, staged in memory"),
             Place::Undo(slot) => write!(f, "undo slot {slot} in memory"),
