@@ -226,11 +226,39 @@ impl Scan {
         if pool.sink.findings.iter().any(is_known) {
             return true;
         }
-        let (chain, stop) = (self.chain, end.min(sequence + 1 + BEHIND));
-        let told = newer::told(pool, End { sequence, chain, stop });
+        let end = End {
+            sequence,
+            chain: self.chain,
+            stop: end.min(sequence + 1 + BEHIND),
+            goes_on: self.goes_on(pool, sequence, end),
+        };
+        let told = newer::told(pool, end);
         let generation = pool.sb.generation.get();
         let newer = told.map(|base| Finding::SuperblockNewer { generation, base });
         newer.map(|finding| pool.sink.push(finding)).is_some()
+    }
+
+    /// S-9.15: whether the log may go on behind page `sequence`. Behind one that is as before nothing is looked for unless it was written
+    /// on there.
+    fn goes_on(&self, pool: &Pool<'_>, sequence: u64, end: u64) -> bool {
+        let round = pool.sb.log_pages.get();
+        let page = |sequence: u64| {
+            let mut bytes = [0; PAGE];
+            pool.image.read(page_of(pool, sequence), &mut bytes).ok()?;
+            Some(bytes)
+        };
+        let is_as_before = |bytes: [u8; PAGE]| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round);
+        let is_near = |later: &u64| {
+            let distance = later - sequence;
+            *later < end && (distance <= NEAR || distance.is_power_of_two())
+        };
+        let is_later = |bytes: [u8; PAGE], place: u64| {
+            head_of(&bytes)
+                .is_some_and(|head| head.sequence.get() >= place && head.sequence.get() % round == place % round)
+        };
+        let mut looked = (sequence + 1..=sequence + BEHIND).filter(is_near);
+        !page(sequence).is_some_and(is_as_before)
+            || looked.any(|later| page(later).is_none_or(|bytes| is_later(bytes, later)))
     }
 
     /// S-9.7: why the log ends before page `sequence`; the ring ends before `end`. What pages behind tell as durable is so (S-9.2).
@@ -248,18 +276,8 @@ impl Scan {
         let mut told = far.max().unwrap_or(0).max(pool.sb.durable.get()).max(anew);
         let end = end.min(sequence + 1 + BEHIND);
         let is_of = |bytes: &[u8; PAGE], sequence| head_of(bytes).is_some_and(|head| head.sequence.get() == sequence);
-        // Behind a page that is as before nothing is looked for unless the log was written on there.
-        let near = |later: &u64| {
-            let distance = later - sequence;
-            *later < end && (distance <= NEAR || distance.is_power_of_two())
-        };
-        let goes_on = || {
-            let mut looked = (sequence + 1..=sequence + BEHIND).filter(near);
-            looked.any(|later| page(later).is_none_or(|bytes| is_of(&bytes, later)))
-        };
-        let is_as_before = bad.is_some_and(|bytes| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round));
         // The superblock tells of the group that its checkpoint carried over (S-10.3).
-        if told < self.group && is_as_before && !goes_on() {
+        if told < self.group && !self.goes_on(pool, sequence, end) {
             self.log.durable = self.log.durable.max(told);
             return;
         }

@@ -1,7 +1,8 @@
-//! What tells, where the log ends, that a superblock newer than the one taken is lost (SPEC S-9.12, S-9.20, S-9.28).
+//! What tells, where the log ends, that a superblock newer than the one taken is lost (SPEC S-9.12, S-9.20, S-9.28, S-9.29).
 
-use super::{OWN_NUMBERS, head_of, page_crc, page_of, stored};
+use super::{FAR, OWN_NUMBERS, head_of, page_crc, page_of, stored};
 use crate::pool::Pool;
+use core::ops::Range;
 use keepfs_codes::burst::Burst;
 use keepfs_codes::crc64;
 use keepfs_format::PAGE;
@@ -22,23 +23,37 @@ pub(super) struct End {
     pub chain: u64,
     /// The number behind the last page that is looked at.
     pub stop: u64,
+    /// The log may go on behind that page (S-9.15).
+    pub goes_on: bool,
 }
 
 /// The greatest generation that pages of the log tell of, if one at its end proves that it is lost, though it does not continue the log.
 pub(super) fn told(pool: &Pool<'_>, end: End) -> Option<u64> {
     let of_later_life = || (0..2).find_map(|behind| told_by_later_life(pool, end.sequence + behind, end.stop));
-    let told = told_by_chain(pool, end).or_else(of_later_life);
+    let anywhere = || end.goes_on.then(|| whole(pool, end.sequence..end.stop)).flatten();
+    let told = told_by_chain(pool, end).or_else(of_later_life).or_else(anywhere);
     told.map(|base| base.max(newest(pool).unwrap_or(0)))
 }
 
 /// The greatest generation of a lost superblock that pages of the log tell of, wherever they stand (S-21.10).
 pub(crate) fn newest(pool: &Pool<'_>) -> Option<u64> {
-    let (first, round) = (pool.sb.log_seq.get(), pool.sb.log_pages.get());
-    let near = first..first.saturating_add(ROUNDS * round);
-    let told = (first..first + round).filter_map(|place| {
+    let first = pool.sb.log_seq.get();
+    anywhere(pool, first..first + pool.sb.log_pages.get(), pool.log_ends_in)
+}
+
+/// The same of the whole pages at these places (S-9.29).
+fn whole(pool: &Pool<'_>, places: Range<u64>) -> Option<u64> {
+    let has_own = places.start >= OWN_NUMBERS;
+    has_own.then(|| anywhere(pool, places, u64::MAX)).flatten()
+}
+
+/// The greatest generation of which a page at one of these places tells.
+fn anywhere(pool: &Pool<'_>, places: Range<u64>, group: u64) -> Option<u64> {
+    let end = pool.sb.log_seq.get().saturating_add(ROUNDS * pool.sb.log_pages.get());
+    let told = places.filter_map(|place| {
         let head = head_of(&read(pool, place)?)?;
-        let may_tell = is_sound(&head) && near.contains(&head.sequence.get());
-        may_tell.then(|| told_by(pool, head.sequence.get()))?
+        let may_tell = is_sound(&head) && (place..end).contains(&head.sequence.get());
+        may_tell.then(|| told_by(pool, head.sequence.get(), group))?
     });
     told.max()
 }
@@ -96,7 +111,7 @@ fn told_by_later_life(pool: &Pool<'_>, first: u64, stop: u64) -> Option<u64> {
                 && before.is_none_or(|before: u64| number == before + 1)
         };
         let head = head_of(&read(pool, place)?).filter(of_it)?;
-        if let Some(base) = told_by(pool, head.sequence.get()) {
+        if let Some(base) = told_by(pool, head.sequence.get(), pool.log_ends_in) {
             return Some(base);
         }
         before = Some(head.sequence.get());
@@ -104,18 +119,18 @@ fn told_by_later_life(pool: &Pool<'_>, first: u64, stop: u64) -> Option<u64> {
     None
 }
 
-/// The lost superblock of which page `sequence` tells, in its place, if that is no wrong bit (S-9.28): its group comes behind the one in
-/// which the log ends, or its CRC vouches for it.
-fn told_by(pool: &Pool<'_>, sequence: u64) -> Option<u64> {
+/// The lost superblock of which page `sequence` tells, in its place, if that is no wrong bit (S-9.28): its group comes behind `group`, or
+/// its CRC vouches for it.
+fn told_by(pool: &Pool<'_>, sequence: u64, group: u64) -> Option<u64> {
     let bytes = read(pool, sequence)?;
     let is_it = |head: &PageHead| head.sequence.get() == sequence;
     let head = head_of(&bytes).filter(is_it)?;
     let base = newer(pool, &head)?;
-    if head.group.get() > pool.log_ends_in {
+    if head.group.get() > group {
         return Some(base);
     }
     let before = read(pool, sequence + pool.sb.log_pages.get() - 1);
-    let chains = before.as_ref().map(stored).into_iter().chain([0]);
+    let chains = before.as_ref().map(stored).into_iter().chain([0, FAR]);
     let mut tried = chains.flat_map(|chain| (0..LIVES).map(move |life| (chain, life)));
     let vouched = tried.find_map(|(chain, life)| {
         let mut sb = *pool.sb;

@@ -317,6 +317,59 @@ fn no_wrong_bit_tells_of_a_lost_superblock() {
     }
 }
 
+/// S-9.29: a page at the log's end is bad, and one behind it is of a newer base generation, and whole, in the same life of the log or a
+/// later one, or tells far away (S-8.15): a superblock is lost. One that is not whole, or of no log behind this one, tells nothing.
+#[test]
+fn a_whole_page_tells_wherever_it_stands() {
+    const FAR: u64 = 0x0152_4146_5045_454B;
+    let end = OWN + 1;
+    for bad in [&[0xA5; PAGE][..], &[0; PAGE]] {
+        let behind = |number: u64, group: u64, base: u64, life: u64, chain: u64| {
+            let mut built = numbered(false);
+            built.page(LOG_START + end % LOG_PAGES).copy_from_slice(bad);
+            let chain = put_whole(&mut built, number, group, 3, life, chain);
+            put_whole(&mut built, number + 1, group, base, life, chain);
+            built
+        };
+        for (number, life) in [
+            (end + 1, 0),
+            (end + 3, 0),
+            (end + 7, 0),
+            (end + 2 + LOG_PAGES, 1),
+            (end + 3 + LOG_PAGES, 7),
+        ] {
+            let what = format!("{}: page {number}, life {life}", bad[0]);
+            tells_newer(&behind(number, 7, 4, life, 5), 4, &what);
+            let mut flipped = behind(number, 7, 4, life, 5);
+            flipped.page(LOG_START + (number + 1) % LOG_PAGES)[1000] ^= 4;
+            tells_newer(&flipped, 4, &what);
+        }
+        let mut far = numbered(false);
+        far.page(LOG_START + end % LOG_PAGES).copy_from_slice(bad);
+        put_whole(&mut far, end + 8, 8, 4, 0, FAR);
+        tells_newer(&far, 4, "far away");
+        let mut silent = vec![
+            behind(end + 1, 7, 3, 0, 5),
+            behind(end + 1, 7, 4, 8, 5),
+            behind(end + 2 + 8 * LOG_PAGES, 7, 4, 1, 5),
+        ];
+        for at in [32, 1000] {
+            let mut broken = behind(end + 1, 7, 4, 0, 5);
+            let page = broken.page(LOG_START + (end + 2) % LOG_PAGES);
+            (page[at], page[at + 100]) = (page[at] ^ 8, page[at + 100] ^ 8);
+            silent.push(broken);
+        }
+        let mut flipped = behind(end + 1, 7, 3, 0, 5);
+        flipped.page(LOG_START + (end + 2) % LOG_PAGES)[32] ^= 4;
+        silent.push(flipped);
+        for (nth, built) in silent.iter().enumerate() {
+            let report = walk(&built.bytes, &Options::default());
+            let is_newer = |found: &Finding| matches!(found, Finding::SuperblockNewer { .. });
+            assert!(!report.findings.iter().any(is_newer), "{nth}: {:?}", report.findings);
+        }
+    }
+}
+
 /// S-10.7: the log of the lost superblock goes on from no page, and its first ones were written before it.
 #[test]
 fn a_stale_superblock_hides_no_log_begun_anew() {

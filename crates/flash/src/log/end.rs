@@ -6,6 +6,7 @@ use super::{
     far, held,
 };
 use crate::error::Error;
+use core::ops::Range;
 use keepfs_format::FromBytes;
 use keepfs_pool::log::OWN_NUMBERS;
 
@@ -125,7 +126,9 @@ pub(super) fn judge(
         end,
         told_anew: 0,
     };
-    if let Some(lost) = behind.lost_superblock(page)? {
+    let is_older = page.is_some_and(|page| is_older(page, expected, behind.pages.region.pages));
+    let goes_on = !is_older || behind.goes_on()?;
+    if let Some(lost) = behind.lost_superblock(page, goes_on)? {
         let cut = Cut {
             page: behind.pages.region.page(lost.told_at),
             group: expected.group,
@@ -136,9 +139,8 @@ pub(super) fn judge(
         };
         return Ok((Some(cut), 0));
     }
-    let is_older = page.is_some_and(|page| is_older(page, expected, behind.pages.region.pages));
     // The group of staged pages that a checkpoint carried over is told by its superblock (S-10.3).
-    let is_looked_at = before.durable < expected.group && (!is_older || behind.goes_on()?);
+    let is_looked_at = before.durable < expected.group && goes_on;
     let near = if is_looked_at { behind.told(page)? } else { 0 };
     let near = near.max(behind.told_anew);
     let (device, region) = (behind.pages.device, behind.pages.region);
@@ -182,16 +184,16 @@ impl Behind<'_, '_> {
         }
     }
 
-    /// The superblock that led on from here, if it is lost (S-9.20). `page` is the one at which the log ends.
-    fn lost_superblock(&mut self, page: Option<&[u8]>) -> Result<Option<LostSuperblock>, Error> {
+    /// The superblock that led on from here, if it is lost (S-9.20). `page` is the one at which the log ends; it may go on behind.
+    fn lost_superblock(&mut self, page: Option<&[u8]>, goes_on: bool) -> Result<Option<LostSuperblock>, Error> {
         let (q, newer) = (self.expected.sequence, self.before.bases.end);
         let (device, region) = (self.pages.device, *self.pages.region);
         let (log, group) = (self.before, self.expected.group);
-        let goes_on = |head: &PageHead, page: &[u8]| {
+        let is_next = |head: &PageHead, page: &[u8]| {
             let crc = region.crc(self.before.incarnation, self.expected.chain, page);
             head.base.get() >= newer && head.group.get() == self.expected.group && stored(page) == Some(crc)
         };
-        if let Some(head) = page.and_then(|page| head(page, q).filter(|head| goes_on(head, page))) {
+        if let Some(head) = page.and_then(|page| head(page, q).filter(|head| is_next(head, page))) {
             return Ok(Some(LostSuperblock {
                 generation: head.base.get(),
                 told_at: q,
@@ -224,32 +226,34 @@ impl Behind<'_, '_> {
             }
         }
         match self.before.is_other_lost {
-            true => self.told_anywhere(),
+            true => self.told_anywhere(self.first..self.first + region.pages, group),
+            false if goes_on => self.told_anywhere(q..self.end, u64::MAX),
             false => Ok(None),
         }
     }
 
-    /// The same where no slot of the other parity holds a superblock: whatever page of the ring tells, however bad those at the end are.
-    fn told_anywhere(&mut self) -> Result<Option<LostSuperblock>, Error> {
+    /// The same, whatever page of `places` tells, however bad those at the end are: a whole one (S-9.29), or of a group behind `group`,
+    /// where no slot of the other parity holds a superblock.
+    fn told_anywhere(&self, places: Range<u64>, group: u64) -> Result<Option<LostSuperblock>, Error> {
         let (device, region, first) = (self.pages.device, self.pages.region, self.first);
         let round = region.pages;
         let mut told: Option<LostSuperblock> = None;
         let mut pages = Pages::new(device, region);
-        for place in first..first + round {
-            let bytes = match pages.get(place, first + round) {
+        for place in places.clone() {
+            let bytes = match pages.get(place, places.end) {
                 Err(error) if error.is_device_io() => continue,
                 bytes => bytes?,
             };
             let may_tell = |head: &PageHead| {
                 let number = head.sequence.get();
-                (first.max(OWN_NUMBERS)..first + ROUNDS * round).contains(&number)
+                (place.max(OWN_NUMBERS)..first + ROUNDS * round).contains(&number)
                     && number % round == place % round
                     && is_sound(head)
             };
             let Some(head) = any_head(bytes).filter(may_tell) else {
                 continue;
             };
-            let Some(generation) = held::told(device, region, self.before, self.expected.group, &head, bytes)? else {
+            let Some(generation) = held::told(device, region, self.before, group, &head, bytes)? else {
                 continue;
             };
             let before = told.unwrap_or(LostSuperblock {
@@ -292,14 +296,18 @@ impl Behind<'_, '_> {
 
     /// Whether the log was written on behind a page that is as before: the pages next to it tell, and some far ones (S-9.15).
     fn goes_on(&mut self) -> Result<bool, Error> {
-        let (q, end) = (self.expected.sequence, self.end);
+        let (q, end, round) = (self.expected.sequence, self.end, self.pages.region.pages);
         let far = core::iter::successors(Some(NEAR), |far| Some(2 * far)).take_while(|far| *far <= BEHIND);
         let later = (1..NEAR).chain(far).map(|distance| q + distance);
         for later in later.take_while(|later| *later < end) {
             if later >= q + NEAR {
                 self.pages.ahead = 1;
             }
-            if self.get(later)?.is_none_or(|bytes| head(bytes, later).is_some()) {
+            let is_later = |bytes: &[u8]| {
+                let more = any_head(bytes).and_then(|head| head.sequence.get().checked_sub(later));
+                more.is_some_and(|more| more % round == 0)
+            };
+            if self.get(later)?.is_none_or(is_later) {
                 self.pages.ahead = AHEAD.start;
                 return Ok(true);
             }

@@ -7,7 +7,7 @@ use keepfs_format::{IntoBytes, PAGE};
 use keepfs_media::{Class, Device, PageNo};
 
 /// What its CRC covers in place of the CRC stored in the page before: nothing continues the log there.
-const CHAIN: u64 = u64::from_le_bytes(*b"KEEPFAR\x01");
+pub(super) const CHAIN: u64 = u64::from_le_bytes(*b"KEEPFAR\x01");
 /// Places of the ring that it may have.
 const PLACES: u64 = 4;
 /// Pages that it is at least behind the log's end; an eighth of a shorter log than of 64.

@@ -1,6 +1,7 @@
-//! Whether a page tells truly of a superblock that is lost: no wrong bit does (S-9.28).
+//! Whether a page tells truly of a superblock that is lost: no wrong bit does (S-9.28, S-9.29).
 
 use super::end::stored;
+use super::far;
 use super::{Before, MAGIC, PAYLOAD_OFFSET, PageHead, Region};
 use crate::error::Error;
 use keepfs_codes::burst::Burst;
@@ -10,7 +11,7 @@ use keepfs_media::{Device, PageNo};
 /// Incarnations of the log that are tried, from the superblock's on.
 const LIVES: u64 = 8;
 
-/// The base generation of a lost superblock, if `page` with `head` tells of one; the log ends in `group`.
+/// The base generation of a lost superblock, if `page` with `head` tells of one: it is whole, or of a group behind `group`.
 pub(super) fn told(
     device: &dyn Device,
     region: &Region,
@@ -31,7 +32,7 @@ pub(super) fn told(
         Err(error) if error.is_device_io() => None,
         read => read.map(|()| stored(&last))?,
     };
-    for chain in last.into_iter().chain([0]) {
+    for chain in last.into_iter().chain([0, far::CHAIN]) {
         for incarnation in before.incarnation..before.incarnation.saturating_add(LIVES) {
             let wrong = stored(page).map(|stored| stored ^ region.crc(incarnation, chain, page));
             let right = match wrong {

@@ -2,9 +2,11 @@
 //! before, and with the cut it goes on, over openings and crashes. With a wrong bit in each nothing is lost (S-2.27).
 
 use crate::opened::open;
+use crate::walked::check;
+use keepfs_check::Finding;
 use keepfs_format::plog::{MAGIC, PAYLOAD_OFFSET, PageHead};
 use keepfs_format::superblock::{CRC_OFFSET, Superblock};
-use keepfs_format::{FromBytes, Kind, PAGE};
+use keepfs_format::{FromBytes, IntoBytes, Kind, PAGE};
 use keepfs_media::{Class, Device, PageNo};
 use keepfs_store::{Error, FormatOptions, Meaning, Ref, Source, Store};
 use keepfs_testkit::sim::SimDevice;
@@ -33,15 +35,20 @@ fn number(store: &Store, node: Ref) -> u64 {
     u64::from_le_bytes(number)
 }
 
-/// Both slots of the newest superblock are not what was written.
-fn lose_newest(device: &SimDevice, zeros: bool) {
-    let mut slots = Vec::new();
-    for place in (0..4).map(|i| PageNo(i * PAGES / 4)) {
-        let mut page = [0; PAGE];
+/// The four slots: generation, place and what is there.
+fn slots(device: &SimDevice) -> Vec<(u64, PageNo, [u8; PAGE])> {
+    let slots = (0..4).map(|i| {
+        let (place, mut page) = (PageNo(i * PAGES / 4), [0; PAGE]);
         device.read(place, &mut page).expect("read");
         let sb = Superblock::read_from_bytes(&page[..]).expect("a page");
-        slots.push((sb.generation.get(), place, page));
-    }
+        (sb.generation.get(), place, page)
+    });
+    slots.collect()
+}
+
+/// Both slots of the newest superblock are not what was written.
+fn lose_newest(device: &SimDevice, zeros: bool) {
+    let slots = slots(device);
     let newest = slots.iter().map(|(generation, ..)| *generation).max();
     for (_, place, mut page) in slots.into_iter().filter(|(generation, ..)| Some(*generation) == newest) {
         match zeros {
@@ -211,15 +218,72 @@ fn a_lost_superblock_is_told_by_any_page() {
     }
 }
 
+/// Both slots of the newest superblock hold one that is older than the other two.
+fn drop_newest(device: &SimDevice) {
+    let slots = slots(device);
+    let newest = slots.iter().map(|(generation, ..)| *generation).max().expect("a slot");
+    let before = slots.iter().find(|(generation, ..)| generation + 1 == newest);
+    let mut older = Superblock::read_from_bytes(&before.expect("the one before").2[..]).expect("a page");
+    older.generation = (newest - 2).into();
+    older.crc = keepfs_codes::crc64::full(&older.as_bytes()[..CRC_OFFSET]).into();
+    for (_, place, _) in slots.iter().filter(|(generation, ..)| *generation == newest) {
+        device
+            .write(*place, older.as_bytes(), Class::Superblock)
+            .expect("write");
+    }
+}
+
+/// The page of the log before this one.
+fn page_before(device: &SimDevice, place: PageNo) -> PageNo {
+    let sb = Superblock::read_from_bytes(&slots(device)[0].2[..]).expect("a page");
+    let start = sb.log_start.get();
+    PageNo(start + (place.0 - start + LOG - 1) % LOG)
+}
+
+/// S-9.29: the device dropped the newest superblock, its slots hold an older one, and one page of the log is bad: the first behind it, or
+/// the last that its checkpoint carried over.
+#[test]
+fn a_dropped_superblock_is_told_behind_a_bad_page() {
+    for (lives, checkpoints, no_room) in [(1, 0, false), (0, 1, false), (1, 2, false), (0, 1, true), (1, 2, true)] {
+        for (is_first, how) in (0..5).flat_map(|how| [(true, how), (false, how)]) {
+            let what = format!(
+                "{lives} lives, {checkpoints} checkpoints, no room {no_room}, the first {is_first}, bad as {how}"
+            );
+            let (device, node, last) = crashed(lives, checkpoints, no_room);
+            let first = behind_newest(&device)[0];
+            drop_newest(&device);
+            let place = if is_first { first } else { page_before(&device, first) };
+            let mut page = [0; PAGE];
+            device.read(place, &mut page).expect("read");
+            match how {
+                0 => page[1996] ^= 0x10,
+                1 => page[PAGE - 3] ^= 0x10,
+                2 => [100, 2000].into_iter().for_each(|at| page[at] ^= 0x10),
+                3 => page.fill(0),
+                _ => page.fill(0xA5),
+            }
+            device.write(place, &page, Class::Plog).expect("write");
+            let refused = open(&device, false, false).map(drop).expect_err(&what).to_string();
+            assert!(refused.contains("newest superblock"), "{what}: {refused}");
+            let found = check(&*device).findings;
+            let is_told =
+                |found: &Finding| matches!(found, Finding::SuperblockNewer { .. } | Finding::SuperblockLost { .. });
+            assert!(found.iter().any(is_told), "{what}: {found:?}");
+            let before = open(&device, true, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&before, node), last - 3, "{what}");
+            drop(before);
+            let store = open(&device, false, true).unwrap_or_else(|e| panic!("{what}: {e}"));
+            round(&store, node, 100);
+            store.kill();
+            let store = open(&device, false, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(number(&store, node), 100, "{what}");
+        }
+    }
+}
+
 /// Flips a bit of each slot for which `is_it` says so of its generation and of the newest one; how many these are.
 fn flip(device: &SimDevice, bit: usize, is_it: fn(u64, u64) -> bool) -> usize {
-    let slots = (0..4).map(|i| {
-        let (place, mut page) = (PageNo(i * PAGES / 4), [0; PAGE]);
-        device.read(place, &mut page).expect("read");
-        let sb = Superblock::read_from_bytes(&page[..]).expect("a page");
-        (sb.generation.get(), place, page)
-    });
-    let slots: Vec<_> = slots.collect();
+    let slots = slots(device);
     let newest = slots.iter().map(|(generation, ..)| *generation).max().expect("a slot");
     let hit = slots
         .into_iter()
