@@ -69,6 +69,16 @@ pub fn status(pool: &Path) -> Result<Status, Failure> {
     Ok(status)
 }
 
+/// Whether nothing is to be recovered. Errors: as [`status`].
+pub fn is_closed(pool: &Path) -> Result<bool, Failure> {
+    let image = patiently(pool, || DeviceImage::open(pool))?;
+    let view = View::open(&image).map_err(|source| Failure::Read {
+        path: pool.to_owned(),
+        source,
+    })?;
+    Ok(view.superblock_view().clean && !view.groups().iter().any(|group| group.taken))
+}
+
 fn space(view: &mut View<'_>, pages: u64) -> Option<SpaceFigures> {
     // S-7.5: what all stripes say together.
     let (mut used, mut inodes) = (0_u64, 0_u64);

@@ -6,6 +6,7 @@ use crate::control::{self, Ended, Silent, Wait};
 use crate::failure::Failure;
 use crate::lingering::{self, Lingering};
 use crate::namespaces::Holder;
+use crate::offline;
 use crate::question::{Durable, Question, Whereabouts};
 use crate::registry::{self, Record};
 use crate::table;
@@ -76,7 +77,7 @@ pub fn unmount(of: &Path, how: How, tell: &mut Tell<'_>) -> Result<(), Failure> 
         None => {}
     }
     match (wait, record) {
-        (None, Some(record)) => record.withdraw(),
+        (None, Some(record)) => return left_by_the_dead(&record, &mount.dir),
         (Some(wait), Some(record)) if how != How::Lazy => return ended(wait, &record, &mount.dir, tell),
         _ => {}
     }
@@ -200,8 +201,28 @@ fn ended(wait: Wait, record: &Record, dir: &Path, tell: &mut Tell<'_>) -> Result
             "{}: {why}; the next mount recovers what was synced",
             dir.shown()
         ))),
-        Ended::Died => Err(Failure::Other(format!(
-            "{} is unmounted, but its server died before it had closed the pool; the next mount recovers what was synced",
+        Ended::Died => Err(died(dir)),
+    }
+}
+
+fn died(dir: &Path) -> Failure {
+    Failure::Other(format!(
+        "{} is unmounted, but its server died before it had closed the pool; the next mount recovers what was synced, what was not may be lost",
+        dir.shown()
+    ))
+}
+
+/// Looks at what a server left that was dead before anybody could wait for it. Errors: the pool is not closed. S-16.37
+fn left_by_the_dead(record: &Record, dir: &Path) -> Result<(), Failure> {
+    record.withdraw();
+    let pool = record.pool_today();
+    match offline::is_closed(&pool) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(died(dir)),
+        // The next mount has recovered it.
+        Err(failure) if failure.is_busy() && registry::of_pool(&pool).iter().any(Record::is_mounted) => Ok(()),
+        Err(failure) => Err(Failure::Other(format!(
+            "{} is unmounted, but its server had died, and whether the pool was closed is not known: {failure}",
             dir.shown()
         ))),
     }

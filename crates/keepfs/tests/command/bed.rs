@@ -185,6 +185,12 @@ impl Bed {
         });
     }
 
+    /// Unmounts, where its server died before it had closed the pool.
+    pub fn unmount_dead(&self) {
+        let (code, said) = fails(keepfs(["unmount"]).arg(self.dir()));
+        assert!(code == 1 && said.contains("its server died before"), "{code}: {said}");
+    }
+
     /// `status --json` of the mount point.
     pub fn status(&self) -> Value {
         let text = done(keepfs(["status", "--json"]).arg(self.dir()));

@@ -37,7 +37,7 @@ fn crashed() -> Option<(Bed, u64, u64)> {
             bed.mount("keeper=off,commit=3600");
         }
         bed.end_server(Signal::KILL);
-        done(keepfs(["unmount"]).arg(bed.dir()));
+        bed.unmount_dead();
     }
     let text = done(keepfs(["dump", "--json"]).arg(bed.pool()).arg("superblock"));
     let sb: Value = serde_json::from_str(&text).unwrap();

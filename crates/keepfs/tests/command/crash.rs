@@ -28,7 +28,7 @@ fn a_dead_mount_gives_errors() {
 #[test]
 fn the_next_mount_recovers() {
     let Some(bed) = dead() else { return };
-    done(keepfs(["unmount", "--lazy"]).arg(bed.dir()));
+    bed.unmount_dead();
     let offline = bed.line(&bed.pool(), "status");
     assert!(offline.contains("to be replayed"), "{offline}");
     // A log to replay is no error.
@@ -43,7 +43,7 @@ fn the_next_mount_recovers() {
 #[test]
 fn unmount_of_a_dead_mount_is_not_stuck() {
     let Some(bed) = dead() else { return };
-    bed.unmount();
+    bed.unmount_dead();
     assert!(!bed.is_mounted());
     bed.mount("");
     assert_eq!(fs::read(bed.on("synced")).unwrap(), b"kept");
@@ -80,7 +80,7 @@ fn another_pool_is_not_mounted_over_a_dead_mount() {
         "{said}"
     );
     // It is what helps.
-    bed.unmount();
+    bed.unmount_dead();
     bed.mount("");
     assert_eq!(fs::read(bed.on("synced")).unwrap(), b"kept");
 }
@@ -107,6 +107,6 @@ fn what_a_dying_server_wrote_is_shown() {
     assert!(bed.line(&bed.dir(), "errors").ends_with("thread 'x' panicked"));
     let events = done(keepfs(["events"]).arg(bed.dir()));
     assert!(events.ends_with("second line\n"), "{events}");
-    bed.unmount();
+    bed.unmount_dead();
     assert!(!stderr.exists());
 }

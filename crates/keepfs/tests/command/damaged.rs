@@ -144,7 +144,7 @@ fn a_bad_page_under_staged_data_costs_a_mount_nothing_else() {
         damage(&bed.pool(), base);
         bed.end_server(Signal::KILL);
         if keeper == "off" {
-            done(keepfs(["unmount", "--lazy"]).arg(bed.dir()));
+            bed.unmount_dead();
             bed.mount("");
         }
         judge(&bed);

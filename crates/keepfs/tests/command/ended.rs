@@ -1,7 +1,7 @@
 //! A mount that is ended from outside, as by `umount -f` of util-linux: each command says so and what to do.
 
 use super::bed::{Bed, done, fails, keepfs, run, soon};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::Command;
 
@@ -122,6 +122,50 @@ fn a_dead_mount_does_not_hide_the_live_one() {
         "the live one was unmounted"
     );
     bed.check();
+    // That one has closed the pool.
+    done(keepfs(["unmount"]).arg(bed.dir()));
+}
+
+/// Who unmounts what died before is told that the pool was not closed, however it is asked for, unless somebody has recovered it. S-16.37
+#[test]
+fn unmounting_a_dead_mount_tells_that_the_pool_is_not_closed() {
+    for how in ["", "--lazy", "--force", "pool", "keeper", "mounted"] {
+        let options = if how == "keeper" {
+            "commit=3600"
+        } else {
+            "keeper=off,commit=3600"
+        };
+        let Some(bed) = Bed::mounted(options) else { return };
+        fs::write(bed.on("answered"), "text").unwrap();
+        let status = bed.status();
+        let pids = [
+            &status["server_pid"],
+            &status["keeper"]["pid"],
+            &status["keeper"]["spare_pid"],
+        ];
+        for pid in pids.iter().filter_map(|pid| Pid::from_raw(pid.as_i64()? as i32)) {
+            kill_process(pid, Signal::KILL).unwrap();
+        }
+        soon("the mount is dead", || fs::metadata(bed.dir()).is_err().then_some(()));
+        let mut unmount = keepfs(["unmount"]);
+        match how {
+            "pool" => unmount.arg(bed.pool()),
+            "--lazy" | "--force" => unmount.arg(how).arg(bed.dir()),
+            _ => unmount.arg(bed.dir()),
+        };
+        if how == "mounted" {
+            let other = bed.path("other");
+            fs::create_dir(&other).unwrap();
+            done(keepfs(["mount"]).arg(bed.pool()).arg(&other));
+            done(&mut unmount);
+            done(keepfs(["unmount"]).arg(&other));
+        } else {
+            let (code, said) = fails(&mut unmount);
+            let told = "its server died before it had closed the pool; the next mount recovers what was synced, what was not may be lost";
+            assert!(code == 1 && said.contains(told), "{how}: {code}: {said}");
+        }
+        assert!(!bed.is_mounted(), "{how}");
+    }
 }
 
 /// What helps is said before somebody looks for a way.

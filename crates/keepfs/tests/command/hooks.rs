@@ -254,7 +254,7 @@ fn hooks_are_told_of_a_mount_that_is_dead() {
     let metrics = parse(&done(keepfs(["metrics"]).arg(bed.dir()))).unwrap();
     assert_eq!(metrics.one("keepfs_up", &[("dir", &dir)]), 0.0);
     assert_eq!(metrics.one("keepfs_pool_state", &[("state", "unavail")]), 1.0);
-    bed.unmount();
+    bed.unmount_dead();
     bed.mount("");
     soon("it is well again", || {
         kept(&told, "state", Some(&bed)).into_iter().find(is_now("ONLINE"))

@@ -123,7 +123,7 @@ fn dump_shows_what_was_made() {
     fs::write(bed.on("dir/note"), "inline text").unwrap();
     fs::File::open(bed.on("dir/note")).unwrap().sync_all().unwrap();
     bed.end_server(rustix::process::Signal::KILL);
-    bed.unmount();
+    bed.unmount_dead();
     let superblock = json(&["dump", "superblock"], &bed.pool());
     assert_eq!(superblock["label"], "bed");
     assert_eq!(superblock["version"], 1);
@@ -160,7 +160,7 @@ fn a_read_only_mount_writes_nothing() {
     fs::write(bed.on("file"), vec![3; 20_000]).unwrap();
     fs::File::open(bed.on("file")).unwrap().sync_all().unwrap();
     bed.end_server(rustix::process::Signal::KILL);
-    bed.unmount();
+    bed.unmount_dead();
     // The log is not replayed on the device either.
     let before = fs::read(bed.pool()).unwrap();
     bed.mount("ro");

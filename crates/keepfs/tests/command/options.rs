@@ -165,7 +165,7 @@ fn cut_off(bed: &Bed) {
     fs::write(bed.on("synced"), "text").unwrap();
     fs::File::open(bed.on("synced")).unwrap().sync_all().unwrap();
     bed.end_server(Signal::KILL);
-    bed.unmount();
+    bed.unmount_dead();
 }
 
 /// S-9.5: what was applied in memory is recovered on the device before the first write.
@@ -192,7 +192,7 @@ fn a_pool_mounted_ro_becomes_rw() {
     fs::File::open(bed.on("new")).unwrap().sync_all().unwrap();
     // As durable as any: once more without unmounting properly.
     bed.end_server(Signal::KILL);
-    bed.unmount();
+    bed.unmount_dead();
     bed.mount("ro");
     assert_eq!(fs::read(bed.on("new")).unwrap(), b"1");
     assert!(!bed.on("synced").exists());

@@ -422,7 +422,7 @@ fn sound_pools_have_lost_no_superblock() {
             match n % 3 {
                 1 => {
                     bed.end_server(Signal::KILL);
-                    done(keepfs(["unmount"]).arg(bed.dir()));
+                    bed.unmount_dead();
                 }
                 _ => bed.unmount(),
             }
@@ -694,7 +694,7 @@ fn a_stale_newest_superblock_is_a_lost_one() {
     bed.mount("keeper=off,commit=3600");
     (0..2).for_each(|n| write(&format!("lost{n}")));
     bed.end_server(Signal::KILL);
-    done(keepfs(["unmount"]).arg(bed.dir()));
+    bed.unmount_dead();
     let whole = fs::read(bed.pool()).unwrap();
     let (newest, all) = (newest_slots(&bed), slots_of(&bed));
     let metablocks = ["Pages", "Totals", "Homes"];
@@ -753,7 +753,7 @@ fn the_newest_superblock_is_lost_behind_a_crash() {
     bed.mount("keeper=off,commit=3600");
     (0..20).for_each(|n| write(&format!("lost{n}")));
     bed.end_server(Signal::KILL);
-    done(keepfs(["unmount"]).arg(bed.dir()));
+    bed.unmount_dead();
     ruin(&bed, &newest_slots(&bed));
     let image = fs::read(bed.pool()).unwrap();
     let output = run(keepfs(["check"]).arg(bed.pool()));

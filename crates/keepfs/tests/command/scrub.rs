@@ -337,7 +337,7 @@ fn faults_are_for_pools_that_are_made_for_them() {
     fs::write(bed.on("file"), "synced").unwrap();
     fs::File::open(bed.on("file")).unwrap().sync_all().unwrap();
     bed.end_server(rustix::process::Signal::KILL);
-    bed.unmount();
+    bed.unmount_dead();
     let before = fs::read(bed.pool()).unwrap();
     for of in [["--ino", "1"], ["--path", "/"]] {
         let offline = ["scribble", "--kind", "inode", "--at", "device"];
