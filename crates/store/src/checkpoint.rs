@@ -132,7 +132,7 @@ impl Flash {
             // The log of the superblock in force is needed until the next one is flushed: both moved on by one ring.
             state.head = head;
             // Behind its superblock no group is one that a recovery which is cut leaves (S-9.14, S-9.28).
-            state.head.group += u64::from(moment.carried.is_empty());
+            state.head.group += u64::from(moment.carried.is_empty() && !planted::is(Bug::OwedInSameLog));
             state.tail += store.ground.pool.log.pages;
             state.incarnation = (state.incarnation + lives) % keepfs_pool::COUNT_MAX;
         }

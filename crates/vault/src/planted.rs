@@ -128,7 +128,8 @@ bugs! { Bug:
     /// Recovery writes over what a killed server had not flushed.
     NoFlushBeforeRecovery = "no flush before recovery's first write"
         from "jbd: Issue cache flush after checkpointing (353b67d8ced4): a journal that is replayed and wiped",
-    /// The log that a resume begins has the incarnation of the one that a recovery would begin.
+    /// The log that a resume begins has the incarnation of the one that a recovery would begin, and that one begins with its group:
+    /// either rule alone keeps them apart (S-9.14, S-16.18).
     OwedInSameLog = "resume's log mixed into a recovery's",
     /// An opening that finds nothing in the log goes on in it, in the same life.
     LifeGoesOn = "log that nothing was found in goes on",
