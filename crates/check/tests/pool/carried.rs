@@ -15,7 +15,8 @@ const ROOM: usize = PAYLOAD - 16;
 const FILE: u64 = 4;
 const OTHER: u64 = 5;
 
-fn tail(ino: u64, index: u64) -> Record {
+/// A whole page staged as version 2.
+pub fn tail(ino: u64, index: u64) -> Record {
     Record::Tail {
         ino,
         index,

@@ -1,6 +1,7 @@
 //! A repair that is cut leaves the pool as it was before (S-21.5): at whichever write, and whichever of those before a flush arrived.
 
 use crate::builder::{Built, LOG_PAGES, LOG_START, PAGES};
+use crate::carried::tail;
 use crate::sample;
 use keepfs_check::mend::{Plan, plan};
 use keepfs_check::read::{Part, View};
@@ -13,18 +14,6 @@ use keepfs_format::{FromBytes, FromZeros, IntoBytes, PAGE};
 const FILES: [u64; 2] = [4, 5];
 /// First number of a log whose pool has numbers of its own (S-8.13), at place 18 of the ring.
 const OWN: u64 = (1 << 40) + 50;
-
-fn tail(ino: u64, index: u64) -> Record {
-    Record::Tail {
-        ino,
-        index,
-        version: 2,
-        base: 0,
-        base_crc: 0,
-        offset: 0,
-        bytes: vec![7; PAGE],
-    }
-}
 
 /// The sample with generation 4 in slots 0 and 2, 3 in the others, and so many pages staged in its log.
 fn staged(pages: usize) -> Built {
