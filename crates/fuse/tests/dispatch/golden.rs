@@ -509,24 +509,30 @@ fn one_handle_of_a_directory_remembers_its_listing() {
     assert_eq!(open(&mut bench(CacheMode::Direct)), (0, 0));
 }
 
+/// A dispatcher of a mount in this mode, which is granted the kernel's writeback cache in that alone.
+fn bench_of(cache: CacheMode) -> Bench {
+    let config = MountConfig {
+        cache,
+        ..MountConfig::default()
+    };
+    let mut bench = Bench::new(Fake::default(), &config);
+    if cache != CacheMode::Writeback {
+        let granted = Granted {
+            minor: 45,
+            flags: 0,
+            max_write: 1 << 16,
+        };
+        bench.dispatcher = Dispatcher::new(bench.fake.clone(), &config, granted);
+    }
+    bench
+}
+
 /// S-20.29: while the kernel may have data of a file that it has not sent, all up to its end (6) is data.
 #[test]
 fn a_file_that_stores_may_come_to_has_no_holes() {
     const EXACT: (u64, u64) = (4096, 4096);
     for cache in [CacheMode::Direct, CacheMode::Writethrough, CacheMode::Writeback] {
-        let config = MountConfig {
-            cache,
-            ..MountConfig::default()
-        };
-        let mut bench = Bench::new(Fake::default(), &config);
-        if cache != CacheMode::Writeback {
-            let granted = Granted {
-                minor: 45,
-                flags: 0,
-                max_write: 1 << 16,
-            };
-            bench.dispatcher = Dispatcher::new(bench.fake.clone(), &config, granted);
-        }
+        let mut bench = bench_of(cache);
         let seek = |bench: &mut Bench, ino, offset| {
             let mut look = |whence| {
                 let args = LseekIn {
@@ -606,19 +612,7 @@ fn a_file_that_stores_may_come_to_has_no_holes() {
 fn a_file_that_stores_may_come_to_has_blocks() {
     const DAY: u64 = 86_400;
     for cache in [CacheMode::Writethrough, CacheMode::Writeback] {
-        let config = MountConfig {
-            cache,
-            ..MountConfig::default()
-        };
-        let mut bench = Bench::new(Fake::default(), &config);
-        if cache != CacheMode::Writeback {
-            let granted = Granted {
-                minor: 45,
-                flags: 0,
-                max_write: 1 << 16,
-            };
-            bench.dispatcher = Dispatcher::new(bench.fake.clone(), &config, granted);
-        }
+        let mut bench = bench_of(cache);
         let flags = libc::O_RDWR as u32;
         // Seconds for which the attributes count, and the blocks.
         let told = |bench: &mut Bench, ino| {
