@@ -42,7 +42,7 @@ pub enum Action {
     Begin { place: Place, old: Fate, carry: Fate },
     Step,
     Recover { place: Place, carry: Fate },
-    Cut(u32, String),
+    Cut { choice: u32, drops: bool, words: String },
     LookUp(u8),
     Forget(u8),
     Kill { lost: u8 },
@@ -108,8 +108,19 @@ impl fmt::Display for Action {
                 let carry = becomes("the carried group", *carry);
                 write!(f, "recovery writes its checkpoint, {place}{carry}")
             }
-            Action::Cut(_, left) if left.is_empty() => write!(f, "power goes, nothing unflushed is left"),
-            Action::Cut(_, left) => write!(f, "power goes, of the unflushed is left: {left}"),
+            Action::Cut { drops, words, .. } => {
+                let left = if words.is_empty() {
+                    "nothing unflushed is left".to_owned()
+                } else {
+                    format!("of the unflushed is left: {words}")
+                };
+                let drops = if *drops {
+                    "the device drops the newest superblock, "
+                } else {
+                    ""
+                };
+                write!(f, "{drops}power goes, {left}")
+            }
             Action::LookUp(n) => write!(f, "number {n} is looked up"),
             Action::Forget(n) => write!(f, "the kernel forgets number {n}"),
             Action::Kill { lost: 0 } => write!(f, "the server dies and is resumed"),

@@ -56,6 +56,7 @@ impl State {
             Kind::Staged,
             Kind::Room,
             Kind::Killed,
+            Kind::Dropped,
             Kind::BadPage,
             Kind::Lost,
             Kind::PagesStaged,

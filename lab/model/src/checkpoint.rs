@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chunks::Place;
-use crate::disk::{ANEW, Cell, LOST, Super, Write, sum};
+use crate::disk::{ANEW, Cell, FRESH, LOST, Super, Write, sum};
 use crate::rules::{Rule, Rules};
 use crate::state::{Checkpoint, Lead, State};
 use crate::tree::{FILES, File, Gone, Rec, Tree, compacted};
@@ -145,7 +145,8 @@ impl State {
         let life = self.sb.life + if rules.has(Rule::Life) { self.recovering } else { 0 };
         let (tree, carried) = self.snapshot(rules);
         self.move_chunks(place);
-        self.chain = 7;
+        self.chain = FRESH;
+        self.number += u8::from(carried.is_empty() && rules.has(Rule::LaterGroup));
         let (seq, carries) = (self.last, self.shape.carried);
         let mut sb = self.next_super(place, life, (self.pos, self.number, self.chain), rules);
         self.write_metadata(&mut sb, tree);

@@ -86,6 +86,9 @@ pub struct Super {
 /// The sum that a map entry tells of a metablock that is lost (S-4.8).
 pub const LOST: u32 = 0x4B45_4550;
 
+/// The chain's beginning in the first log, and in that of a recovery (S-9.14).
+pub const FRESH: u32 = 7;
+
 /// Makes the chain of a log that begins anew out of the one before (S-10.7).
 pub const ANEW: u32 = 0x5555_0000;
 

@@ -9,6 +9,7 @@ pub enum Kind {
     Staged,
     Room,
     Killed,
+    Dropped,
     Shares,
     Nodes,
     Discard,
@@ -17,6 +18,7 @@ pub enum Kind {
     Lost,
     Pages,
     PagesStaged,
+    PagesDropped,
     Chunks,
     Inodes,
     Redo,
@@ -98,6 +100,7 @@ pub const INSTANCES: &[Instance] = &[
     of("staged", Kind::Staged, [3, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]),
     of("room", Kind::Room, [3, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0]),
     of("killed", Kind::Killed, [2, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
+    of("dropped superblock", Kind::Dropped, [2, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
     of("shares", Kind::Shares, [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
     of("nodes", Kind::Nodes, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
     of("discard", Kind::Discard, [2, 2, 1, 1, 0, 1, 0, 0, 0, 0, 0]),
@@ -110,6 +113,11 @@ pub const INSTANCES: &[Instance] = &[
         "three pages, staged",
         Kind::PagesStaged,
         [3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    of(
+        "three pages, dropped superblock",
+        Kind::PagesDropped,
+        [3, 2, 0, 2, 1, 0, 0, 0, 0, 0, 0],
     ),
     of("chunks", Kind::Chunks, [3, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0]),
     of("inodes", Kind::Inodes, [3, 1, 1, 1, 2, 0, 0, 0, 0, 1, 0]),
@@ -177,6 +185,11 @@ pub const INSTANCES: &[Instance] = &[
     long("two cuts", Kind::Plain, [4, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0]),
     long("staged 4", Kind::Staged, [4, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
     long("killed 3", Kind::Killed, [3, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0]),
+    long(
+        "dropped superblock, two syncs",
+        Kind::Dropped,
+        [2, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0],
+    ),
     long("nodes 5", Kind::Nodes, [5, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
     long("bad page, two cuts", Kind::BadPage, [3, 2, 1, 2, 0, 0, 1, 0, 0, 0, 0]),
     long("unreadable, killed", Kind::Rotten, [3, 2, 1, 1, 1, 0, 0, 1, 0, 0, 0]),
@@ -212,7 +225,7 @@ pub fn shape(kind: Kind) -> Shape {
         apart: false,
     };
     match kind {
-        Kind::Pages | Kind::PagesStaged => Shape {
+        Kind::Pages | Kind::PagesStaged | Kind::PagesDropped => Shape {
             ring: 12,
             group: 3,
             ..two

@@ -6,6 +6,7 @@ mod changes;
 mod checkpoint;
 mod chunks;
 mod disk;
+mod dropped;
 mod instances;
 mod kernel;
 mod log;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk::{Cell, Disk, LOST, Page, Super, Val, sum};
+use crate::dropped::NEWER;
 use crate::rotten::{self, End};
 use crate::rules::{Rule, Rules};
 use crate::tree::{FILES, File, Gone, Rec, Tree, brought};
@@ -23,8 +24,10 @@ pub struct Found {
     pub seen: u8,
     /// Behind the last group taken.
     pub pos: u8,
-    /// The next group's number.
+    /// Behind the last group taken: its number.
     pub number: u8,
+    /// The number behind all groups that were seen, or are told as durable (S-9.14).
+    pub next: u8,
     /// What it continues.
     pub chain: u32,
     /// The greatest group that anything tells as durable: the judge's.
@@ -86,7 +89,7 @@ fn scan(disk: &Disk, sb: &Super, rules: Rules) -> Result<Scanned, &'static str> 
             break;
         }
         if page.base > sb.generation {
-            return Err("the newest superblock was lost");
+            return Err(NEWER);
         }
         (seen, chain) = (pos + 1, sum(page));
         if rules.has(Rule::StampRead) && (page.last || rules.has(Rule::StampTorn)) {
@@ -163,10 +166,15 @@ impl Disk {
     }
 }
 
+/// Whether the log tells of a newer superblock than any that is there.
+pub fn is_newer_told(disk: &Disk, rules: Rules) -> bool {
+    let told = disk.newest().and_then(|sb| scan(disk, sb, rules).err());
+    told == Some(NEWER)
+}
+
 /// Reads superblock and log.
 pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'static str> {
-    let newest = disk.supers.iter().flatten().max_by_key(|sb| sb.generation);
-    let sb = newest.ok_or("there is no superblock")?.clone();
+    let sb = disk.newest().ok_or("there is no superblock")?.clone();
     let mut tree = checkpointed(disk, &sb, rules)?;
     let Scanned {
         mut groups,
@@ -191,6 +199,7 @@ pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'stati
     if closes {
         return Err(rotten::CLOSED);
     }
+    let next = (sb.group + groups.len() as u8).max(durable + 1);
     groups.truncate(refused.unwrap_or(groups.len()));
     let system = sb.system();
     for rec in groups.iter().flat_map(|g| g.recs.iter()) {
@@ -215,6 +224,7 @@ pub fn recover(disk: &Disk, rules: Rules, trust: Trust) -> Result<Found, &'stati
         seen,
         pos,
         number: sb.group + groups.len() as u8,
+        next,
         chain,
         told,
         freed,

@@ -179,9 +179,9 @@ impl State {
         (self.redo, self.young) = (owed, 0);
         (self.chunks, self.leaving) = (self.sb.chunks.clone(), Vec::new());
         self.logged.clear();
-        (self.durable, self.number, self.chain) = (found.durable, found.number, found.chain);
+        (self.durable, self.number, self.chain) = (found.durable, found.next, found.chain);
         (self.tail, self.given_up) = (self.sb.pos, false);
-        (self.written, self.written_seq) = (found.number - 1, found.seq);
+        (self.written, self.written_seq) = (found.next - 1, found.seq);
         (self.lead, self.checkpoint) = (Lead::Free, None);
         self.pos = if rules.has(Rule::NewPlace) {
             found.seen + self.shape.ring

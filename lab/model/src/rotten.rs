@@ -1,6 +1,7 @@
 //! Pages of the log that go bad at rest: what proves a loss (S-9.7, S-9.27), and the group that is made again (S-9.11).
 
 use crate::disk::{ANEW, Disk, LogPage, Super};
+use crate::dropped::NEWER;
 use crate::rules::{Rule, Rules};
 use crate::tree::Rec;
 
@@ -64,6 +65,9 @@ pub struct End {
 /// What the end of the log before `pos`, where a page of group `number` should be, comes to. Errors: the opening ends there, and
 /// should not.
 pub fn judge(disk: &Disk, sb: &Super, (pos, number, chain): (u8, u8, u32), rules: Rules) -> Result<End, &'static str> {
+    if disk.tells_of_newer(sb, pos, number, rules) {
+        return Err(NEWER);
+    }
     let ring = disk.ring.len() as u8;
     let bases = sb.generation - 1..=sb.generation;
     let near = |later: u8| {

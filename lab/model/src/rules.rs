@@ -68,8 +68,9 @@ rules! {
     DataChecked "10d" ["S-9.3"] Plain Fails, [] "the pages of groups beyond the stamp are checked";
     CheckedAtEnd "10e" ["S-9.3"] Plain Fails, [] "they are checked as the group names them at its end";
     UnreadTaken "10f" ["S-9.3"] Rotten Fails, [] "a group is taken though a page of it cannot be read";
-    Life "11a" ["S-9.5", "S-11.9"] Killed Fails, [] "recovery ends with a new incarnation, each try with one of its own";
-    NewPlace "11b" ["S-9.5"] Killed Unseen("chain and incarnation refuse the old pages, whatever is damaged"), [] "the new log begins behind all that was seen";
+    Life "11a" ["S-9.5", "S-16.18", "S-11.9"] Killed Fails, [LaterGroup] "recovery ends with a new incarnation, each try with one of its own";
+    NewPlace "11b" ["S-9.5", "S-9.14"] Dropped Fails, [] "the new log begins behind all that was seen";
+    LaterGroup "11d" ["S-9.14"] Dropped Fails, [] "a recovery that carries nothing begins one group later";
     RecoveryFlush "12a" ["S-9.5", "S-11.10"] Killed Fails, [] "recovery flushes before it writes";
     RecoverySuper "12b" ["S-9.5"] Killed Fails, [] "the first change waits for the flush of recovery's superblock";
     OwedQuarantine "12c" ["S-9.5"] Killed Fails, [] "what owed redo freed is not used by that checkpoint";
@@ -85,7 +86,7 @@ rules! {
     DiscardDone "17b" ["S-11.1"] Discard Fails, [] "a discard has completed before its page is written";
     OwedOnce "18" ["S-14.4", "S-11.10"] Killed Fails, [] "redo that the log has is not applied again";
     GivenUp "20" ["S-8.12", "S-11.8"] BadPage Fails, [] "behind a page that was given up no group goes before a superblock leads past it";
-    ChainWithin "14c" ["S-8.3", "S-11.8"] Pages Unseen("a life writes a place of the log once, other lives have other incarnations, and a damaged page becomes no other one"), [] "the pages of a group continue one another";
+    ChainWithin "14c" ["S-8.3", "S-11.8"] PagesDropped Fails, [] "the pages of a group continue one another";
     EachOpening "11c" ["S-9.5", "S-11.9"] Pages Fails, [] "an opening begins a new life though no page was accepted";
     ChunkWaits "22a" ["S-4.7", "S-11.7"] Chunks Fails, [] "pages of a chunk that ends wait for the flush behind the superblock";
     ChunkOwn "22b" ["S-4.7", "S-11.7"] Chunks Fails, [] "a checkpoint ends no chunk that it has a page in";

@@ -26,13 +26,11 @@ impl System {
     /// What goes wrong.
     fn faults(&self, s: &State, out: &mut Vec<Action>) {
         if s.left.cuts > 0 {
-            for choice in 0..s.cuts(self.rules, self.instance.tears) {
-                let (next, words) = self.cut(s, choice);
-                // Behind the last cut only what fails at once is of interest.
-                if s.left.cuts > 1 || next.bad.is_some() {
-                    out.push(Action::Cut(choice, words));
-                }
-            }
+            self.power_cuts(s, false, out);
+        }
+        let may_drop = matches!(self.instance.kind, Kind::Dropped | Kind::PagesDropped);
+        if s.left.cuts > 0 && may_drop && s.may_drop() {
+            self.power_cuts(s, true, out);
         }
         if s.left.kills > 0 {
             out.push(Action::Kill { lost: 0 });
@@ -133,11 +131,25 @@ impl System {
         s.shape.group + (1 + self.behind()) * s.shape.carried
     }
 
-    fn cut(&self, s: &State, choice: u32) -> (State, String) {
+    /// Power cuts; `drops`: in them the device drops the newest superblock.
+    fn power_cuts(&self, s: &State, drops: bool, out: &mut Vec<Action>) {
+        for choice in 0..s.cuts(self.rules, self.instance.tears) {
+            let (next, words) = self.cut(s, choice, drops);
+            // Behind the last cut only what fails at once is of interest, and nothing behind a drop that is told.
+            if s.left.cuts > 1 && !(drops && next.closed) || next.bad.is_some() {
+                out.push(Action::Cut { choice, drops, words });
+            }
+        }
+    }
+
+    fn cut(&self, s: &State, choice: u32, drops: bool) -> (State, String) {
         let mut next = s.clone();
         let (disk, words) = s.after_cut(choice, self.rules, self.instance.tears);
         next.flying.clear();
-        next.restart(disk, None, self.rules);
+        match drops {
+            true => next.drop_newest(disk, self.rules),
+            false => next.restart(disk, None, self.rules),
+        }
         next.left.cuts -= 1;
         (next, words)
     }
@@ -261,7 +273,7 @@ impl Model for System {
             Action::Begin { place, old, carry } => s.begin(place, old, carry, rules),
             Action::Recover { place, carry } => s.begin_recovery(place, carry, rules),
             Action::Step => s.step(rules),
-            Action::Cut(choice, _) => s = self.cut(last, choice).0,
+            Action::Cut { choice, drops, .. } => s = self.cut(last, choice, drops).0,
             Action::LookUp(n) => s.look_up(n),
             Action::Forget(n) => s.kernel.held[n as usize] = None,
             Action::Kill { lost } => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Cell, Disk, Page, Super, Val, Write, bits, sum};
+use crate::disk::{Cell, Disk, FRESH, Page, Super, Val, Write, bits, sum};
 use crate::kernel::Kernel;
 use crate::rules::{Rule, Rules};
 use crate::tree::{FILES, File, INODES, NODES, Old, Rec, Seen, Tree};
@@ -144,7 +144,7 @@ impl State {
             chunks: chunks.clone(),
             pos: 0,
             group: 1,
-            chain: 7,
+            chain: FRESH,
             durable: 0,
         });
         let mut pages = vec![Cell::Blank; shape.pages as usize];
@@ -180,7 +180,7 @@ impl State {
             written_seq: 0,
             pos: 0,
             number: 1,
-            chain: 7,
+            chain: FRESH,
             tail: 0,
             given_up: false,
             sb,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{PROOF, page};
 use crate::disk::{Disk, LogPage, sum};
+use crate::dropped::NEWER;
 use crate::instances::{Kind, shape};
 use crate::recover::{Found, Trust, recover};
 use crate::rules::{ROWS, Rule, Rules};
@@ -160,4 +161,26 @@ fn a_group_that_a_stamp_tells_is_not_judged() {
     let both = [&first[..], &group(first.last(), 2, 1, &tail(10))[..]].concat();
     let both = found(&disk(&both), Rules::ALL);
     assert_eq!((both.seq, both.is_whole), (2, false), "S-9.2: taken as it is");
+}
+
+/// S-9.20, S-9.28, S-9.29: behind a resume that owed too much only a later group tells (S-9.14).
+#[test]
+fn a_later_group_or_a_whole_page_tells_of_a_dropped_superblock() {
+    let tells = |number: u8, life: u8, pos: u8, base: u8| {
+        let page = LogPage {
+            pos,
+            number,
+            life,
+            base,
+            ..group(None, 1, 0, &tail(2))[0].clone()
+        };
+        let mut disk = disk(&[]);
+        disk.ring[pos as usize % 12] = Some(Arc::new(page));
+        recover(&disk, Rules::ALL, Trust::Judged).err() == Some(NEWER)
+    };
+    assert!(tells(1, 2, 12, 2), "a whole page of the same group");
+    assert!(!tells(1, 3, 12, 2), "the same of a life too far ahead");
+    assert!(tells(2, 3, 12, 2), "its group is a later one");
+    assert!(!tells(2, 3, 14, 2), "it stands where no new log begins");
+    assert!(!tells(2, 3, 12, 1), "it tells of no newer superblock");
 }
