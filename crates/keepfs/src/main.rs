@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     keepfs::serve_if_asked();
+    keepfs_server::limits::raise_stack();
     keepfs_fuse::forget_inherited_signals();
     cli::run(std::env::args_os().collect())
 }

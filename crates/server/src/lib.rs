@@ -22,7 +22,7 @@ pub mod history;
 pub mod image;
 mod keep;
 mod kept;
-mod limits;
+pub mod limits;
 mod line;
 pub mod lingering;
 pub mod live;

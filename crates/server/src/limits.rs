@@ -16,12 +16,21 @@ pub fn raise() {
         (Resource::Stack, Some(STACK)),
         (Resource::Nofile, Some(DESCRIPTORS)),
     ] {
-        let has = getrlimit(what);
-        let wanted = wanted(&has, least);
-        if wanted != has && setrlimit(what, wanted).is_err() {
-            // Who may not raise the greatest one; what is left is told where it is met.
-            let _ = setrlimit(what, allowed(&has, &wanted));
-        }
+        raise_one(what, least);
+    }
+}
+
+/// Raises the stack alone, as far as this process may: for a command, which lives no longer than who calls it waits.
+pub fn raise_stack() {
+    raise_one(Resource::Stack, Some(STACK));
+}
+
+fn raise_one(what: Resource, least: Option<u64>) {
+    let has = getrlimit(what);
+    let wanted = wanted(&has, least);
+    if wanted != has && setrlimit(what, wanted).is_err() {
+        // Who may not raise the greatest one; what is left is told where it is met.
+        let _ = setrlimit(what, allowed(&has, &wanted));
     }
 }
 

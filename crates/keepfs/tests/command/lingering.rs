@@ -147,7 +147,7 @@ fn limits_of_who_mounts_end_no_server() {
     }
     let bed = Bed::new();
     let mount = format!(
-        "ulimit -S -t 1; ulimit -S -f 100; ulimit -S -s 128; exec {} mount {} {}",
+        "ulimit -S -t 1; ulimit -S -f 100; ulimit -S -s 32; exec {} mount {} {}",
         env!("CARGO_BIN_EXE_keepfs"),
         bed.pool().display(),
         bed.dir().display()
