@@ -11,7 +11,8 @@
 //! - **M-3 times.** One operation reads the clock once. mtime and ctime as POSIX says; a truncation stamps both even if
 //!   the size stays; atime is relatime, and the `NOATIME` flag stops it.
 //! - **M-4 flags.** Checked where Linux checks them: append-only at open, never in a write; immutable at open, in
-//!   writes (not in the kernel's writeback) and in every change of an attribute. New inodes do not inherit flags.
+//!   writes (not in the kernel's writeback) and in every change of an attribute. New files and directories have
+//!   `NODUMP` and `NOATIME` of their directory.
 //! - **M-5 privileges.** Writing, truncating, allocating, copying into and chown remove `security.capability`.
 //!   chown removes set-user-id, and set-group-id of a group-executable file, whoever calls; the others if told so.
 //! - **M-6 files that are gone.** A directory that was removed has no entries and takes none (`ENOENT`), nor files without names (`EPERM`); a file
@@ -19,14 +20,12 @@
 //!
 //! Where ext4 differs and the difference is allowed (the test leaves these out):
 //! - **D-1** ext4 reports preallocated pages as holes, and copies holes as data (M-1, M-2).
-//! - **D-2** ext4 lets `NODUMP` and `NOATIME` of a directory be inherited by what is created in it (M-4).
-//! - **D-3** removing an absent ACL is `ENODATA` here, as for any attribute; ext4 says it is done.
-//! - **D-4** ext4 counts no subdirectories beyond 65,000 (nlink 1); here creating one more is `EMLINK`.
-//! - **D-5** sizes of directories, `blocks`, inode numbers, generations and cookies are each file system's own.
-//! - **D-6** ext4 limits all attributes of an inode to one block, and files to 16 TiB; here see [`Options`].
-//! - **D-7** a rename with a whiteout that fails stamps directories in ext4; here what fails changes nothing.
-//! - **D-8** ext4 does not stamp ctime if an attribute or an ACL is set to what it is already.
-//! - **D-9** an ordinary user's append to a file that is append-only and set-id is `EPERM` in Linux, because losing
+//! - **D-2** ext4 counts no subdirectories beyond 65,000 (nlink 1); here creating one more is `EMLINK`.
+//! - **D-3** sizes of directories, `blocks`, inode numbers, generations and cookies are each file system's own.
+//! - **D-4** ext4 limits all attributes of an inode to one block, and files to 16 TiB; here see [`Options`].
+//! - **D-5** a rename with a whiteout that fails stamps directories in ext4; here what fails changes nothing.
+//! - **D-6** ext4 does not stamp ctime if an attribute or an ACL is set to what it is already.
+//! - **D-7** an ordinary user's append to a file that is append-only and set-id is `EPERM` in Linux, because losing
 //!   the bits is a change of mode; here they are lost.
 
 mod acl;

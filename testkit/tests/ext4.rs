@@ -96,12 +96,12 @@ impl Ext4 {
     }
 }
 
-/// All operations that ext4 is asked for: root creates, and the differences D-1 and D-2 of the model are left out.
+/// All operations that ext4 is asked for: root creates, and the difference D-1 of the model is left out.
 fn profile() -> Profile {
     let root = |umask| Who { umask, uid: 0, gid: 0 };
     let mut profile = Profile::everything().with(Verb::Seek, 0);
     profile.who = vec![root(0o022), root(0), root(0o077)];
-    profile.flags = [0, 0, 0, 0x10, 0x20].map(InodeFlags).to_vec();
+    profile.flags = [0, 0, 0, 0x10, 0x20, 0x30, 0x40, 0xc0].map(InodeFlags).to_vec();
     profile
 }
 
@@ -142,7 +142,7 @@ fn first_disagreement(ops: &[Op], root: String, compare_times: bool) -> Option<S
             && compare_times
         {
             let changed = changed_times(op, &our_last, &our_tree);
-            // What fails changes nothing (D-7); what is set to what it is may be stamped or not (D-8).
+            // What fails changes nothing (D-5); what is set to what it is may be stamped or not (D-6).
             let reference = if ours.is_err() {
                 Vec::new()
             } else {
@@ -190,7 +190,7 @@ fn is_at_or_below(path: &[u8], top: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// Without the difference D-9.
+/// Without the difference D-7.
 fn without_kill_at_append(op: Op) -> Op {
     match op {
         Op::Append { path, len, seed, .. } => Op::Append {

@@ -85,7 +85,7 @@ impl Volume {
         if more { self.free_cut(ino, &mut lock) } else { Ok(()) }
     }
 
-    /// chattr flags. Errors: `EOPNOTSUPP`.
+    /// chattr flags. Errors: `EOPNOTSUPP`, `EPERM`.
     pub(crate) fn do_set_flags(&self, ino: u64, flags: InodeFlags) -> Result<()> {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
@@ -93,6 +93,9 @@ impl Volume {
             let mut held = self.hold(txn, ino)?;
             if !InodeFlags::SETTABLE.has(flags) || !matches!(held.kind(), FileKind::File | FileKind::Dir) {
                 return refuse(Errno::EOPNOTSUPP);
+            }
+            if !InodeFlags(held.now.flags.get()).may_become(flags) {
+                return refuse(Errno::EPERM);
             }
             let (flags, time) = (flags.0, moment(now));
             txn.op(ino, Action::SetFlags { flags, time })?;

@@ -101,6 +101,12 @@ pub(crate) fn newborn(txn: &mut Txn<'_>, parent: &Held, new: &NewInode, now: Tim
     }
     stamp_all(&mut child, now);
     tell_created(txn, &child, now)?;
+    let inherited = InodeFlags(parent.now.flags.get()).inherited().0;
+    if inherited != 0 && matches!(child.kind(), FileKind::File | FileKind::Dir) {
+        let (flags, time) = (inherited, moment(now));
+        txn.op(ino, Action::SetFlags { flags, time })?;
+        child.now.flags.set(flags);
+    }
     acl::inherit(txn, (parent.ino, &parent.now), &mut child, new.umask)?;
     if !planted::has(Logic::CreateNotTold) {
         txn.note(Record::Create {

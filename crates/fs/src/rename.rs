@@ -65,7 +65,7 @@ fn check_target(found: Option<Found>, flags: RenameFlags) -> Step<()> {
 impl Volume {
     /// renameat2(2).
     pub(crate) fn do_rename(&self, by: For, old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Result<()> {
-        if flags.exchange && (flags.no_replace || flags.whiteout) {
+        if flags.exchange && (flags.no_replace || flags.whiteout.is_some()) {
             return Err(Errno::EINVAL.into());
         }
         let now = self.now();
@@ -332,8 +332,8 @@ impl Volume {
         tell_moved(txn, source, (m.old.0, m.new.0), m.now)?;
         old_dir.step();
         let mut gone = 0;
-        if m.flags.whiteout {
-            let white = NewInode::by_root(FileKind::Char.type_bits());
+        if let Some(owner) = m.flags.whiteout {
+            let white = NewInode::of(owner, FileKind::Char.type_bits());
             let mut whiteout = newborn(txn, old_dir, &white, m.now)?;
             whiteout.now.nlink.set(1);
             let (dir, time) = (old_dir.ino, moment(m.now));

@@ -120,7 +120,8 @@ pub trait Vfs: Send + Sync {
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
 
     /// chattr(1) flags: only [`InodeFlags::IMMUTABLE`], [`InodeFlags::APPEND`], [`InodeFlags::NOATIME`] and
-    /// [`InodeFlags::NODUMP`] may be set; others give `EOPNOTSUPP`.
+    /// [`InodeFlags::NODUMP`] may be set; others give `EOPNOTSUPP`. A file or directory
+    /// has the last two from the directory that it is made in. `EPERM` if it is immutable, stays so, and another changes.
     fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()>;
 
     /// The FITRIM ioctl (fstrim(8)): tells the device which bytes of the range are not needed, in runs of at least

@@ -173,7 +173,7 @@ pub trait Direct: Vfs {
         self.once(None, set).map(drop)
     }
 
-    /// Removes an extended attribute. Errors: `ENODATA`.
+    /// Removes an extended attribute. Errors: `ENODATA`, but of an ACL, which is then removed.
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.once(None, OnceOp::Removexattr { ino, name }).map(drop)
     }

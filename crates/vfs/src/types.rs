@@ -170,11 +170,16 @@ pub struct NewInode {
 impl NewInode {
     /// One that root makes, without umask; no device node.
     pub const fn by_root(mode: u32) -> NewInode {
+        NewInode::of(Owner::ROOT, mode)
+    }
+
+    /// One of `owner`, without umask; a device node is 0:0.
+    pub const fn of(owner: Owner, mode: u32) -> NewInode {
         NewInode {
             mode,
             umask: 0,
-            uid: 0,
-            gid: 0,
+            uid: owner.uid,
+            gid: owner.gid,
             rdev: 0,
         }
     }
@@ -187,8 +192,22 @@ pub struct RenameFlags {
     pub no_replace: bool,
     /// Exchange both names.
     pub exchange: bool,
-    /// Leave a whiteout (character device 0:0) at the old name.
-    pub whiteout: bool,
+    /// Leave a whiteout (character device 0:0) of this owner at the old name.
+    pub whiteout: Option<Owner>,
+}
+
+/// Whose something is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group, unless the directory is set-group-id.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// root.
+    pub const ROOT: Owner = Owner { uid: 0, gid: 0 };
 }
 
 /// How a file is opened.
@@ -300,6 +319,18 @@ impl InodeFlags {
     pub const NOATIME: InodeFlags = InodeFlags(0x80);
     /// All flags that may be set.
     pub const SETTABLE: InodeFlags = InodeFlags(0xf0);
+    /// Those that a file or directory made in a directory has from it.
+    pub const INHERITED: InodeFlags = InodeFlags(0xc0);
+
+    /// What a new file or directory has of its directory's.
+    pub const fn inherited(self) -> InodeFlags {
+        InodeFlags(self.0 & InodeFlags::INHERITED.0)
+    }
+
+    /// Whether `new` may be set: of what is fixed and stays so nothing changes.
+    pub fn may_become(self, new: InodeFlags) -> bool {
+        !(self.has(InodeFlags::IMMUTABLE) && new.has(InodeFlags::IMMUTABLE)) || self == new
+    }
 
     /// Whether all bits of `other` are set.
     pub fn has(self, other: InodeFlags) -> bool {

@@ -5,7 +5,8 @@ use keepfs_fs::{Volume, VolumeOptions};
 use keepfs_media::Device;
 use keepfs_store::{FormatOptions, StoreOptions};
 use keepfs_vfs::{
-    Direct, Errno, FallocMode, FileKind, Ino, NewInode, RenameFlags, Result, SetAttr, Time, Vfs, WriteHow, XattrHow,
+    Direct, Errno, FallocMode, FileKind, Ino, NewInode, Owner, RenameFlags, Result, SetAttr, Time, Vfs, WriteHow,
+    XattrHow,
 };
 use std::sync::Arc;
 
@@ -178,7 +179,7 @@ pub const STEPS: &[(&str, Step)] = &[
     }),
     ("whiteout", |v| {
         let whiteout = RenameFlags {
-            whiteout: true,
+            whiteout: Some(Owner::ROOT),
             ..RenameFlags::default()
         };
         v.rename(Ino::ROOT, b"target", Ino::ROOT, b"away", whiteout)

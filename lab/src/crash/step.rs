@@ -131,7 +131,7 @@ impl fmt::Display for StepKind {
 /// Which form of its verb an operation is, where the store or the file system takes another way for it.
 fn form(op: &Op) -> &'static str {
     match op {
-        Op::Rename { flags, .. } => match (flags.no_replace, flags.exchange, flags.whiteout) {
+        Op::Rename { flags, .. } => match (flags.no_replace, flags.exchange, flags.whiteout.is_some()) {
             (false, false, false) => "",
             (true, false, false) => "no_replace",
             (false, true, false) => "exchange",

@@ -41,6 +41,9 @@ impl State {
         if !InodeFlags::SETTABLE.has(flags) || !matches!(inode.kind(), FileKind::File | FileKind::Dir) {
             return Err(Errno::EOPNOTSUPP);
         }
+        if !inode.flags.may_become(flags) {
+            return Err(Errno::EPERM);
+        }
         inode.flags = flags;
         inode.ctime = now;
         Ok(())

@@ -1,14 +1,14 @@
 //! rename with its flags. The order of checks is that of `do_renameat2` and `vfs_rename` of Linux.
 
 use super::state::{State, is_dots};
-use keepfs_vfs::{Errno, FileKind, Ino, LINK_MAX, NewInode, RenameFlags, Result, Time};
+use keepfs_vfs::{Errno, FileKind, Ino, LINK_MAX, NewInode, Owner, RenameFlags, Result, Time};
 
 /// A directory and a name in it.
 type Place<'a> = (Ino, &'a [u8]);
 
 impl State {
     pub(super) fn rename(&mut self, old: Place<'_>, new: Place<'_>, flags: RenameFlags, now: Time) -> Result<()> {
-        if flags.exchange && (flags.no_replace || flags.whiteout) {
+        if flags.exchange && (flags.no_replace || flags.whiteout.is_some()) {
             return Err(Errno::EINVAL);
         }
         for dir in [old.0, new.0] {
@@ -131,14 +131,14 @@ impl State {
         if let Some(target) = target {
             self.drop_link(target, now)?;
         }
-        if flags.whiteout {
-            self.leave_whiteout(old, now)?;
+        if let Some(owner) = flags.whiteout {
+            self.leave_whiteout(old, owner, now)?;
         }
         Ok(())
     }
 
-    fn leave_whiteout(&mut self, at: Place<'_>, now: Time) -> Result<()> {
-        let new = NewInode::by_root(FileKind::Char.type_bits());
+    fn leave_whiteout(&mut self, at: Place<'_>, owner: Owner, now: Time) -> Result<()> {
+        let new = NewInode::of(owner, FileKind::Char.type_bits());
         let whiteout = self.mknod(at.0, at.1, &new, now)?;
         self.forget(whiteout.attr.ino, 1);
         Ok(())

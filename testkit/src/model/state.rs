@@ -88,6 +88,9 @@ impl State {
         let mut inode = blank(ino, new.mode, body, now);
         inode.uid = new.uid;
         inode.gid = new.gid;
+        if matches!(inode.kind(), FileKind::File | FileKind::Dir) {
+            inode.flags = dir.flags.inherited();
+        }
         if dir.mode & S_ISGID != 0 {
             inode.gid = dir.gid;
             if inode.is_dir() {

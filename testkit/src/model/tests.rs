@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
 use keepfs_vfs::{
-    Direct, FileKind, LINK_MAX, NAME_MAX, NewInode, RenameFlags, S_ISGID, S_ISUID, SYMLINK_MAX, SetTime, XattrHow,
+    Direct, FileKind, LINK_MAX, NAME_MAX, NewInode, Owner, RenameFlags, S_ISGID, S_ISUID, SYMLINK_MAX, SetTime,
+    XattrHow,
 };
 
 /// A model whose clock goes on by a second with every operation.
@@ -161,7 +162,7 @@ fn rename_refuses_what_linux_refuses() {
             (root, "f"),
             (root, "a"),
             RenameFlags {
-                whiteout: true,
+                whiteout: Some(Owner::ROOT),
                 ..exchange
             }
         ),
@@ -190,11 +191,12 @@ fn rename_leaves_a_whiteout_if_told() {
     let fs = ticking();
     file(&fs, Ino::ROOT, "f");
     let flags = RenameFlags {
-        whiteout: true,
+        whiteout: Some(Owner { uid: 10, gid: 20 }),
         ..plain()
     };
     fs.rename(Ino::ROOT, b"f", Ino::ROOT, b"g", flags).unwrap();
     let whiteout = fs.lookup(Ino::ROOT, b"f").unwrap().attr;
+    assert_eq!((whiteout.uid, whiteout.gid), (10, 20));
     assert_eq!((whiteout.kind(), whiteout.rdev, whiteout.nlink), (FileKind::Char, 0, 1));
 }
 

@@ -150,15 +150,17 @@ impl State {
     pub(super) fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
         let inode = self.inode_mut(ino)?;
         check_length(name)?;
-        let removed = match inode.check_xattr_change(name)? {
+        let family = inode.check_xattr_change(name)?;
+        let removed = match family {
             Family::AccessAcl => inode.access_acl.take().is_some(),
             Family::DefaultAcl => inode.default_acl.take().is_some(),
             _ => inode.xattrs.remove(name).is_some(),
         };
-        if !removed {
-            return Err(Errno::ENODATA);
+        match removed {
+            true => inode.ctime = now,
+            false if matches!(family, Family::AccessAcl | Family::DefaultAcl) => (),
+            false => return Err(Errno::ENODATA),
         }
-        inode.ctime = now;
         Ok(())
     }
 }

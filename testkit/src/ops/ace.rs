@@ -2,7 +2,7 @@
 //! one of four ways to make it durable. They are numbered, so that all can be run, or any sample.
 
 use super::{Mode, Op, Who, parse_all};
-use keepfs_vfs::{FallocMode, RenameFlags};
+use keepfs_vfs::{FallocMode, Owner, RenameFlags};
 
 /// One step: mostly one operation, and what an fsync behind it is for.
 #[derive(Clone, Debug)]
@@ -211,7 +211,7 @@ fn name_steps() -> Vec<Step> {
         ..plain
     };
     let whiteout = RenameFlags {
-        whiteout: true,
+        whiteout: Some(Owner::ROOT),
         ..plain
     };
     let renames = [

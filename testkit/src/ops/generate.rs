@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Mode, Op, Profile, Rng, SLOTS, Verb, Who};
-use keepfs_vfs::{FallocMode, FileKind, RenameFlags, SeekWhence, SetTime, Time, XattrHow};
+use keepfs_vfs::{FallocMode, FileKind, Owner, RenameFlags, SeekWhence, SetTime, Time, XattrHow};
 
 /// An endless sequence of operations; the first make the profile's directories.
 #[derive(Clone, Debug)]
@@ -422,17 +422,17 @@ impl Generator {
                 ..plain
             },
             3 => RenameFlags {
-                whiteout: true,
+                whiteout: Some(Owner::ROOT),
                 ..plain
             },
             4 => RenameFlags {
                 no_replace: true,
-                whiteout: true,
+                whiteout: Some(Owner::ROOT),
                 ..plain
             },
             5 if self.rng.chance(20) => RenameFlags {
                 exchange: true,
-                whiteout: true,
+                whiteout: Some(Owner::ROOT),
                 ..plain
             },
             _ => plain,

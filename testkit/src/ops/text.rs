@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Op;
-use keepfs_vfs::{FallocMode, InodeFlags, RenameFlags, SeekWhence, SetTime, Time, XattrHow};
+use keepfs_vfs::{FallocMode, InodeFlags, Owner, RenameFlags, SeekWhence, SetTime, Time, XattrHow};
 
 /// A mode, written in octal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -253,13 +253,13 @@ named_words! { FallocMode {
 
 named_words! { RenameFlags {
     "none" => RenameFlags::default(),
-    "no_replace" => RenameFlags { no_replace: true, exchange: false, whiteout: false },
-    "exchange" => RenameFlags { no_replace: false, exchange: true, whiteout: false },
-    "whiteout" => RenameFlags { no_replace: false, exchange: false, whiteout: true },
-    "no_replace+whiteout" => RenameFlags { no_replace: true, exchange: false, whiteout: true },
-    "no_replace+exchange" => RenameFlags { no_replace: true, exchange: true, whiteout: false },
-    "exchange+whiteout" => RenameFlags { no_replace: false, exchange: true, whiteout: true },
-    "all" => RenameFlags { no_replace: true, exchange: true, whiteout: true },
+    "no_replace" => RenameFlags { no_replace: true, exchange: false, whiteout: None },
+    "exchange" => RenameFlags { no_replace: false, exchange: true, whiteout: None },
+    "whiteout" => RenameFlags { no_replace: false, exchange: false, whiteout: Some(Owner::ROOT) },
+    "no_replace+whiteout" => RenameFlags { no_replace: true, exchange: false, whiteout: Some(Owner::ROOT) },
+    "no_replace+exchange" => RenameFlags { no_replace: true, exchange: true, whiteout: None },
+    "exchange+whiteout" => RenameFlags { no_replace: false, exchange: true, whiteout: Some(Owner::ROOT) },
+    "all" => RenameFlags { no_replace: true, exchange: true, whiteout: Some(Owner::ROOT) },
 } }
 
 named_words! { XattrHow {

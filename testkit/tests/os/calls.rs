@@ -131,7 +131,7 @@ pub fn rename(from: &Place, to: &Place, flags: RenameFlags) -> Run<()> {
     let mut os = Os::empty();
     os.set(Os::NOREPLACE, flags.no_replace);
     os.set(Os::EXCHANGE, flags.exchange);
-    os.set(Os::WHITEOUT, flags.whiteout);
+    os.set(Os::WHITEOUT, flags.whiteout.is_some());
     Ok(rustix::fs::renameat_with(CWD, &from.path, CWD, &to.path, os)?)
 }
 

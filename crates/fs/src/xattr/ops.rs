@@ -131,7 +131,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes a value. Errors: `ENODATA`, `EPERM`, `EOPNOTSUPP`.
+    /// Removes a value; an ACL that is not there is removed. Errors: `ENODATA`, `EPERM`, `EOPNOTSUPP`.
     pub(crate) fn do_removexattr(&self, by: For, ino: u64, name: &[u8]) -> Result<()> {
         let _lock = self.locks.exclusive(ino);
         let now = self.now();
@@ -141,6 +141,9 @@ impl Volume {
             let (namespace, rest) = check_change(&held.now, name)?;
             let mut packed = load(txn, ino, &held.now)?;
             if !list::remove(&mut packed, namespace, rest) {
+                if is_acl(namespace) {
+                    return Ok((0, ()));
+                }
                 return refuse(Errno::ENODATA);
             }
             tell_removed(txn, &held, &packed, namespace, rest)?;

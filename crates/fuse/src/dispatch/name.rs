@@ -4,7 +4,7 @@ use super::request::{Request, name, target};
 use super::{Dispatcher, Handled};
 use crate::protocol::request::{CreateIn, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::reply::ReplyBuf;
-use keepfs_vfs::{Entry, Errno, FileKind, Ino, NewInode, OnceOp, RenameFlags, S_IFMT, made};
+use keepfs_vfs::{Entry, Errno, FileKind, Ino, NewInode, OnceOp, Owner, RenameFlags, S_IFMT, made};
 
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
@@ -136,9 +136,9 @@ impl Dispatcher {
         let flags = RenameFlags {
             no_replace: args.flags & RENAME_NOREPLACE != 0,
             exchange: args.flags & RENAME_EXCHANGE != 0,
-            whiteout: args.flags & RENAME_WHITEOUT != 0,
+            whiteout: (args.flags & RENAME_WHITEOUT != 0).then_some(owner(request)),
         };
-        if flags.exchange && (flags.no_replace || flags.whiteout) {
+        if flags.exchange && (flags.no_replace || flags.whiteout.is_some()) {
             return Err(Errno::EINVAL);
         }
         self.rename_to(request, Ino(args.newdir), rest, flags)
@@ -164,10 +164,16 @@ impl Dispatcher {
 /// The inode the caller asks for, owned by the caller.
 fn new_inode(request: &Request<'_>, mode: u32, umask: u32, rdev: u32) -> NewInode {
     NewInode {
-        mode,
         umask: umask & 0o777,
+        rdev,
+        ..NewInode::of(owner(request), mode)
+    }
+}
+
+/// The caller, who owns what he makes.
+fn owner(request: &Request<'_>) -> Owner {
+    Owner {
         uid: request.header.uid,
         gid: request.header.gid,
-        rdev,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bed::{Bed, done, fails, run};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
@@ -147,6 +147,23 @@ fn writing_by_others_clears_set_user_id() {
     mode(&file, 0o4777);
     done(&mut sh("echo : >> \"$1\"", &file));
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o777);
+}
+
+/// RENAME_WHITEOUT leaves a whiteout of who renames, which he can remove, as on ext4.
+#[test]
+fn a_whiteout_is_its_maker_s() {
+    let Some(bed) = Bed::mounted("") else { return };
+    let dir = bed.on("all");
+    fs::create_dir(&dir).unwrap();
+    mode(&dir, 0o1777);
+    let rename = format!(
+        "cd \"$1\" && : >a && perl -e 'exit(syscall({}, -100, \"a\", -100, \"b\", 4) != 0)'",
+        libc::SYS_renameat2
+    );
+    done(&mut sh(&rename, &dir));
+    let whiteout = fs::metadata(dir.join("a")).unwrap();
+    assert_eq!((whiteout.uid(), whiteout.gid(), whiteout.rdev()), (NOBODY, NOBODY, 0));
+    done(&mut sh("rm \"$1\"/a", &dir));
 }
 
 #[test]
