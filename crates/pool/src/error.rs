@@ -13,7 +13,7 @@ pub enum Error {
     #[error("{0}")]
     Device(Arc<DeviceError>),
     /// Memory for the arena could not be had.
-    #[error("cannot make the arena of {bytes} bytes: {source}; mount with a smaller one (-o arena=)")]
+    #[error("cannot make the arena of {bytes} bytes: {source}{}", remedy(.source))]
     Memory {
         /// Bytes asked for.
         bytes: usize,
@@ -164,6 +164,19 @@ impl Error {
     /// Whether the device is there and failed one operation: the same at another page may succeed.
     pub fn is_device_io(&self) -> bool {
         matches!(self, Error::Device(e) if matches!(**e, DeviceError::Io { .. }))
+    }
+}
+
+/// What helps where memory cannot be had: a smaller arena only where there is too little of it.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::OutOfMemory | ErrorKind::StorageFull => "; mount with a smaller one (-o arena=)",
+        ErrorKind::FileTooLarge => "; raise the limit of a file's size (ulimit -f)",
+        // Each region is opened once more there, to read it.
+        ErrorKind::NotFound => "; mount /proc here",
+        _ if error.raw_os_error() == Some(libc::EMFILE) => "; raise the limit of open files (ulimit -n)",
+        _ => "",
     }
 }
 

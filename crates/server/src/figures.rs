@@ -77,18 +77,18 @@ pub struct Status {
     pub log: Option<LogFigures>,
     /// What the server wrote since it was mounted.
     pub written: Option<WrittenFigures>,
-    /// Operations that the device failed since it was mounted.
+    /// Operations that the device failed since it was mounted; `null`, as the next three: nobody told (S-18.20).
     #[serde(default)]
-    pub device_errors: ErrorFigures,
+    pub device_errors: Option<ErrorFigures>,
     /// Files that are known to have lost data, as far as it was noticed since it was mounted.
     #[serde(default)]
-    pub files_lost: u64,
+    pub files_lost: Option<u64>,
     /// Clean frames that were changed behind the door and were dropped, since it was mounted.
     #[serde(default)]
-    pub scribbles_dropped: u64,
+    pub scribbles_dropped: Option<u64>,
     /// Entries of the list of damages (S-18.6).
     #[serde(default)]
-    pub damage: DamageFigures,
+    pub damage: Option<DamageFigures>,
     /// Known errors.
     pub errors: Vec<String>,
     /// Warnings and errors that `keepfs events` shows.
@@ -351,13 +351,23 @@ impl Status {
             serving: None,
             log: None,
             written: None,
-            device_errors: ErrorFigures::default(),
-            files_lost: 0,
-            scribbles_dropped: 0,
-            damage: DamageFigures::default(),
+            device_errors: Some(ErrorFigures::default()),
+            files_lost: Some(0),
+            scribbles_dropped: Some(0),
+            damage: Some(DamageFigures::default()),
             errors: Vec::new(),
             events: 0,
         }
+    }
+
+    /// The same without numbers that nobody told: where nothing is known of the log, neither a server that has the pool nor the
+    /// device was asked (S-18.20).
+    pub fn as_told(mut self) -> Status {
+        if self.log.is_none() {
+            (self.device_errors, self.damage) = (None, None);
+            (self.files_lost, self.scribbles_dropped) = (None, None);
+        }
+        self
     }
 
     /// Says an error, and that the pool goes on with it.

@@ -230,14 +230,14 @@ impl Live {
         });
         status.written = Some(written(store));
         let failed = store.device_errors();
-        status.device_errors = ErrorFigures {
+        status.device_errors = Some(ErrorFigures {
             read: failed.reads,
             write: failed.writes,
             flush: failed.flushes,
             checksum: failed.checksums,
-        };
-        status.files_lost = volume.files_with_lost_data();
-        status.scribbles_dropped = counts.scribbles_dropped;
+        });
+        status.files_lost = Some(volume.files_with_lost_data());
+        status.scribbles_dropped = Some(counts.scribbles_dropped);
         self.judge(volume, status);
     }
 
@@ -421,8 +421,8 @@ fn degraded(store: &Store, told: &Told, status: &mut Status) {
             "see to the device (dmesg, smartctl)",
         );
     }
-    if status.files_lost > 0 {
-        let files = counted(status.files_lost, "file");
+    if let Some(lost) = status.files_lost.filter(|lost| *lost > 0) {
+        let files = counted(lost, "file");
         status.degraded(
             format!("{files} with lost data"),
             "file data is lost: reading it gives EIO",

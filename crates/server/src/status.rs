@@ -10,6 +10,7 @@ use crate::registry::{self, Record};
 use crate::unserved::Unserved;
 use crate::visible::Shown;
 use crate::{exposed, history, lingering, offline, serving, table};
+use keepfs_media::DeviceError;
 use std::path::Path;
 
 /// All mounted pools, or the one that is at a mount point or in a pool; others than root who may read or lock it are told, too.
@@ -53,7 +54,10 @@ fn of_path(of: &Path) -> Result<Status, Failure> {
         Some(record) => live(&record),
         None => match lingering::of_pool(of) {
             Some(lingering) => live(&lingering.record),
-            None => offline::status(of),
+            None => match offline::status(of) {
+                Err(Failure::Device(DeviceError::Busy { by, .. })) => Ok(unheard::in_use(of, &by)),
+                found => found,
+            },
         },
     }
 }
@@ -92,8 +96,9 @@ fn with_place(mut status: Status, record: &Record) -> Status {
     status
 }
 
-/// What its server may not look at itself.
-fn with_threads(mut status: Status) -> Status {
+/// What its server told, and what it may not look at itself.
+fn with_threads(status: Status) -> Status {
+    let mut status = status.as_told();
     if let (Some(serving), Some(server)) = (&mut status.serving, status.server_pid) {
         serving.threads = serving::threads_of(server);
     }

@@ -60,8 +60,7 @@ pub fn text(s: &Status) -> String {
     if let Some(written) = &s.written {
         lines.written(written);
     }
-    let failed = s.device_errors;
-    if failed != ErrorFigures::default() {
+    if let Some(failed) = s.device_errors.filter(|failed| *failed != ErrorFigures::default()) {
         let ErrorFigures {
             read,
             write,
@@ -73,8 +72,8 @@ pub fn text(s: &Status) -> String {
             &format!("{read} reads, {write} writes, {flush} flushes, {checksum} checksums"),
         );
     }
-    if s.scribbles_dropped > 0 {
-        lines.add("scribbled", &format!("{} clean frames, dropped", s.scribbles_dropped));
+    if let Some(dropped) = s.scribbles_dropped.filter(|dropped| *dropped > 0) {
+        lines.add("scribbled", &format!("{dropped} clean frames, dropped"));
     }
     lines.add("errors", &errors(s));
     lines.0
@@ -142,7 +141,7 @@ fn named(parts: &[(&str, u64)]) -> String {
 
 fn mount(s: &Status) -> String {
     let Some(dir) = s.dir.as_deref().map(visible::path) else {
-        return "not mounted".into();
+        return if s.state == "UNKNOWN" { "unknown" } else { "not mounted" }.into();
     };
     let Some(m) = &s.mount else {
         return format!("{dir}, without a server that answers");

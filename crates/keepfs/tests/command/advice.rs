@@ -1,6 +1,7 @@
 //! What an administrator is told who knows the manual pages alone: what is wrong, and what to do next.
 
 use super::bed::{Bed, KEEPFS, done, done_when_free, fails, keepfs, possible, run};
+use super::json::is_as_promised;
 use super::users::nobody;
 use serde_json::Value;
 use std::fs::{self, File, Permissions};
@@ -135,6 +136,61 @@ fn who_may_not_ask_is_told_so() {
     );
     let said = done(nobody().arg(KEEPFS).arg("status").arg(bed.dir()));
     assert!(said.contains("UNKNOWN") && said.contains("only root may"), "{said}");
+    // What nobody was asked for is not known, and no number (S-18.20).
+    let said = done(nobody().arg(KEEPFS).args(["status", "--json"]).arg(bed.dir()));
+    knows_nothing(&serde_json::from_str(&said).unwrap());
+}
+
+/// A status that nobody gave.
+fn knows_nothing(status: &serde_json::Value) {
+    is_as_promised("status", status);
+    assert_eq!(status["state"], "UNKNOWN");
+    for figure in ["space", "device_errors", "damage", "files_lost", "scribbles_dropped"] {
+        assert!(status[figure].is_null(), "{figure}: {status}");
+    }
+}
+
+/// S-18.21: however the pool is, also where something has it open of which nothing is known here.
+#[test]
+fn a_pool_that_something_unknown_has_open_has_a_status() {
+    let bed = Bed::new();
+    let other = fs::File::open(bed.pool()).unwrap();
+    other.try_lock().unwrap();
+    let said = done(keepfs(["status"]).arg(bed.pool()));
+    for part in ["UNKNOWN", "another process has it open", "mount: unknown", "ask where"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let said = done(keepfs(["status", "--json"]).arg(bed.pool()));
+    knows_nothing(&serde_json::from_str(&said).unwrap());
+    assert_eq!(run(keepfs(["status", "-x"]).arg(bed.pool())).status.code(), Some(4));
+}
+
+/// A smaller arena is advised where that helps.
+#[test]
+fn a_mount_without_memory_is_advised_what_helps() {
+    if !possible() {
+        return;
+    }
+    let bed = Bed::new();
+    for (limit, error, advice) in [
+        ("-n 20", "Too many open files", "ulimit -n"),
+        ("-f 1", "File too large", "ulimit -f"),
+    ] {
+        let mut command = Command::new("setpriv");
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        command.args([
+            "--bounding-set=-sys_resource",
+            "bash",
+            "-c",
+            &script,
+            "bash",
+            KEEPFS,
+            "mount",
+        ]);
+        let (_, said) = fails(command.arg(bed.pool()).arg(bed.dir()));
+        assert!(said.contains(error) && said.contains(advice), "{limit}: {said}");
+        assert!(!said.contains("arena="), "{limit}: {said}");
+    }
 }
 
 /// What lies among the hooks and would not be run is named, whatever the reason.

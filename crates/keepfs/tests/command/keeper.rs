@@ -370,6 +370,29 @@ fn servers_that_die_too_often_may_change_nothing_then_do_nothing() {
     assert!(events["history"].is_array(), "{events}");
     let refused = fs::metadata(bed.on("never asked")).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+    // Whoever asks it for more is told why there is none, and what to do (S-16.39).
+    for words in [
+        "set DIR protect=crc",
+        "set DIR label=other",
+        "set DIR scrub-limit=1M",
+        "get all DIR",
+        "scrub start DIR",
+        "scrub pause DIR",
+        "scrub status DIR",
+        "damage clear DIR",
+        "upgrade DIR",
+        "inject DIR list",
+    ] {
+        let dir = bed.dir();
+        let words = words
+            .split(' ')
+            .map(|word| if word == "DIR" { dir.as_os_str() } else { word.as_ref() });
+        let command: Vec<_> = words.collect();
+        let (code, said) = fails(&mut keepfs(command.clone()));
+        let is_told = said.contains("its servers died too often (4 did) and every access fails");
+        let is_advised = said.contains("unmount it, check it, and mount it again");
+        assert!(code == 1 && is_told && is_advised, "{command:?}: {said}");
+    }
     // It can be unmounted, and what was there is there.
     drop(keepfs(["unmount"]).arg(bed.dir()).output().unwrap());
     assert!(!bed.is_mounted());

@@ -12,10 +12,10 @@ const ROOT: u64 = 1;
 /// Objects that are damaged and not mended, with what to do.
 pub fn damaged(list: &[Lasting], status: &mut Status) {
     let count = |lost| list.iter().filter(|entry| history::is_lost(entry) == lost).count() as u64;
-    status.damage = DamageFigures {
+    status.damage = Some(DamageFigures {
         lost: count(true),
         mended: count(false),
-    };
+    });
     let lost = || {
         list.iter()
             .filter(|entry| history::is_lost(entry) && !history::is_lost_change(entry) && !history::is_given_up(entry))

@@ -17,6 +17,8 @@ use std::thread;
 
 /// What helps a mount that takes no changes any more.
 pub const ANEW: &str = "unmount it and mount it again";
+/// What helps one that gives errors only.
+pub const CHECKED: &str = "unmount it, check it, and mount it again";
 /// Why nothing is done any more.
 const ENDS: &str = "it is being unmounted";
 

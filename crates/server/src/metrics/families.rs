@@ -59,6 +59,11 @@ fn one<T, V: std::fmt::Display>(part: Option<&T>, value: impl Fn(&T) -> V) -> Ve
     part.map(|part| Sample::of(value(part))).into_iter().collect()
 }
 
+/// What its server told, if it did.
+fn told<T>(seen: &Seen, part: impl Fn(&Status) -> Option<T>) -> Option<T> {
+    seen.status.as_ref().filter(|_| seen.is_up()).and_then(part)
+}
+
 fn of_status<V: std::fmt::Display>(seen: &Seen, value: impl Fn(&Status) -> V) -> Vec<Sample> {
     one(seen.status.as_ref().filter(|_| seen.is_up()), value)
 }
@@ -196,10 +201,9 @@ const FAMILIES: &[Family] = &[
         kind: Counter,
         help: "Operations that the device failed, and pages read with a wrong checksum.",
         samples: |seen| {
-            let Some(status) = seen.status.as_ref().filter(|_| seen.is_up()) else {
+            let Some(errors) = told(seen, |status| status.device_errors) else {
                 return Vec::new();
             };
-            let errors = &status.device_errors;
             each(
                 "kind",
                 [
@@ -356,7 +360,7 @@ const FAMILIES: &[Family] = &[
         name: "keepfs_arena_drops_total",
         kind: Counter,
         help: "Frames that something changed behind the pool's back and that were dropped.",
-        samples: |seen| of_status(seen, |status| status.scribbles_dropped),
+        samples: |seen| one(told(seen, |status| status.scribbles_dropped).as_ref(), |frames| *frames),
     },
     Family {
         name: "keepfs_barrier_max_seconds",
@@ -392,17 +396,17 @@ const FAMILIES: &[Family] = &[
         name: "keepfs_lost_files",
         kind: Gauge,
         help: "Files known to have lost data.",
-        samples: |seen| of_status(seen, |status| status.files_lost),
+        samples: |seen| one(told(seen, |status| status.files_lost).as_ref(), |files| *files),
     },
     Family {
         name: "keepfs_damage_entries",
         kind: Gauge,
         help: "Entries of the damage list, by whether something is lost.",
         samples: |seen| {
-            let Some(status) = seen.status.as_ref().filter(|_| seen.is_up()) else {
+            let Some(damage) = told(seen, |status| status.damage) else {
                 return Vec::new();
             };
-            each("kind", [("lost", status.damage.lost), ("mended", status.damage.mended)])
+            each("kind", [("lost", damage.lost), ("mended", damage.mended)])
         },
     },
     Family {

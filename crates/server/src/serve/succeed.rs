@@ -264,19 +264,21 @@ fn failing(
         status.errors.push(format!("{} servers died", told.deaths));
         status
     };
+    let refused = json!(Told::error(format!(
+        "its servers died too often ({} did) and every access fails; {}",
+        told.deaths,
+        follow::CHECKED
+    )));
     let about = record.clone();
     let noticed = ring.clone();
     let answers: Arc<Answers> = Arc::new(move |question: &Question| match question {
         Question::Status => serde_json::to_value(status(&about)).ok(),
         Question::Events => serde_json::to_value(noticed.events()).ok(),
-        Question::Write | Question::Follow => Some(json!(Told::error(format!(
-            "its servers died too often, and every access fails; {}",
-            follow::ANEW
-        )))),
-        // Where the pool cannot be read there are the events alone.
+        // Where the pool cannot be read there are the events alone. All else nobody does here, and that is told (S-16.39).
         other => {
             let found = image.as_ref().and_then(|image| history::answer_offline(image, other));
-            found.or_else(|| matches!(other, Question::History(_)).then(|| json!([])))
+            let none = || matches!(other, Question::History(_)).then(|| json!([]));
+            found.or_else(none).or_else(|| Some(refused.clone()))
         }
     });
     let control = listener.and_then(|listener| serve::opened(Control::over(listener, record, answers)));

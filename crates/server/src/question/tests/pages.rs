@@ -145,15 +145,15 @@ fn status() -> Status {
             since_checkpoint_s: Some(3),
         }),
         written: Some(written()),
-        device_errors: ErrorFigures {
+        device_errors: Some(ErrorFigures {
             read: 1,
             write: 2,
             flush: 3,
             checksum: 4,
-        },
-        files_lost: 1,
-        scribbles_dropped: 2,
-        damage: DamageFigures { lost: 1, mended: 2 },
+        }),
+        files_lost: Some(1),
+        scribbles_dropped: Some(2),
+        damage: Some(DamageFigures { lost: 1, mended: 2 }),
         errors: vec!["a page of the device was bad".into()],
         events: 6,
     }
@@ -357,7 +357,7 @@ fn a_status_of_the_first_release_is_understood() {
         (now.state, now.label, now.errors)
     );
     assert_eq!(before.keeper, None);
-    assert_eq!(before.damage, DamageFigures::default());
+    assert_eq!(before.damage, None);
     let (mount, was) = (before.mount.unwrap(), now.mount.unwrap());
     assert_eq!((mount.access_times, mount.commit_s), (was.access_times, was.commit_s));
     assert_eq!((mount.transport, mount.changes_refused), (String::new(), false));
