@@ -231,7 +231,8 @@ fn laid_out(
     })
 }
 
-/// Warnings that a repair is for: what is lost is cut off, and what has one good copy gets two.
+/// Warnings that a repair is for (S-21.18): what is lost is cut off, and what has one good copy gets two. Not pages of the log that are
+/// mended: what it carries over is without parity (S-21.5), a mount's is not.
 fn is_mended(finding: &Finding) -> bool {
     matches!(
         finding,
