@@ -80,7 +80,7 @@ impl Flash {
                 Mend::Kept { is_unreadable } => (
                     if *is_unreadable { Seen::Medium } else { Seen::Checksum },
                     Done::Rebuilt,
-                    format!("page {page}; the memory of the server that died has what its group had: nothing is lost"),
+                    format!("page {page}; the memory of the server before has what its group had: nothing is lost"),
                 ),
             };
             let others = match at + 1 == MENDED_TOLD && beyond > 0 {

@@ -50,7 +50,7 @@ impl Volume {
                 Evidence::Memory(_, lost) => {
                     tracing::error!(
                         %lost,
-                        "lookup counts of the server that died are not known: files without names stay until the unmount"
+                        "lookup counts of the server before are not known: files without names stay until the unmount"
                     );
                     let orphans = match planted::forgets(Second::LookupsForgotten) {
                         true => Vec::new(),
@@ -59,7 +59,7 @@ impl Volume {
                     orphans.into_iter().for_each(|ino| lookups.raise(ino));
                 }
                 changed => {
-                    tracing::error!(%changed, "in the memory of a server that died; it was made right, and what it is of was used")
+                    tracing::error!(%changed, "in the memory of the server before; it was made right, and what it is of was used")
                 }
             }
             resumed.findings.push(found);

@@ -338,7 +338,7 @@ impl Dead {
             return adopted.device_failed();
         }
         let Err(error) = device.flush() else { return false };
-        tracing::error!(%error, "what the server that died wrote cannot be made durable");
+        tracing::error!(%error, "what the server before wrote cannot be made durable");
         adopted.note_device_failed();
         true
     }

@@ -177,6 +177,42 @@ fn a_death_alone_loses_nothing() {
     assert_eq!(unhealthy(&bed.dir()).0, 0);
 }
 
+/// A page of the log on the device.
+struct LogPage {
+    number: u64,
+    sequence: u64,
+    bytes: [u8; PAGE],
+}
+
+impl LogPage {
+    /// Changes more of it than its checksum undoes (S-9.24).
+    fn spoil(&self, bed: &Bed) {
+        let file = File::options().write(true).open(bed.pool()).unwrap();
+        let wrong: Vec<u8> = self.bytes[100..164].iter().map(|byte| !byte).collect();
+        file.write_all_at(&wrong, self.number * PAGE as u64 + 100).unwrap();
+    }
+}
+
+fn log_pages(bed: &Bed) -> Vec<LogPage> {
+    let pool = fs::read(bed.pool()).unwrap();
+    let pages = (0_u64..).zip(pool.as_chunks::<PAGE>().0);
+    let log = pages.filter(|(_, page)| page.starts_with(&plog::MAGIC.to_le_bytes()));
+    log.map(|(number, page)| LogPage {
+        number,
+        sequence: PageHead::read_from_prefix(page).unwrap().0.sequence.get(),
+        bytes: *page,
+    })
+    .collect()
+}
+
+/// The first page of the log that has these bytes, as a name.
+fn first_with<'l>(log: &'l [LogPage], bytes: &[u8]) -> &'l LogPage {
+    let with = log
+        .iter()
+        .filter(|page| page.bytes.windows(bytes.len()).any(|found| found == bytes));
+    with.min_by_key(|page| page.sequence).unwrap()
+}
+
 /// The pages of the log that are written last are bad when another server takes over, and the redo has only what follows them.
 #[test]
 fn a_log_that_ends_too_early_at_a_death_is_told_until_it_is_noted() {
@@ -187,27 +223,39 @@ fn a_log_that_ends_too_early_at_a_death_is_told_until_it_is_noted() {
     // Nothing is written behind what is damaged.
     let server = bed.server();
     kill_process(server, Signal::STOP).unwrap();
-    let pool = fs::read(bed.pool()).unwrap();
-    let pages = || (0_u64..).zip(pool.as_chunks::<PAGE>().0);
-    let log = pages().filter(|(_, page)| page.starts_with(&plog::MAGIC.to_le_bytes()));
-    let sequence = |page: &[u8]| PageHead::read_from_prefix(page).unwrap().0.sequence.get();
-    let first = log
-        .clone()
-        .filter(|(_, page)| page.windows(6).any(|name| name == b"synced"))
-        .map(|(_, page)| sequence(page))
-        .min()
-        .unwrap();
-    let file = File::options().write(true).open(bed.pool()).unwrap();
-    for (number, page) in log {
-        if sequence(page) >= first {
-            // More than the checksum of a page undoes (S-9.24).
-            let wrong: Vec<u8> = page[100..164].iter().map(|byte| !byte).collect();
-            file.write_all_at(&wrong, number * PAGE as u64 + 100).unwrap();
-        }
+    let log = log_pages(&bed);
+    let first = first_with(&log, b"synced");
+    for page in log.iter().filter(|page| page.sequence >= first.sequence) {
+        page.spoil(&bed);
     }
     end(server, Signal::KILL);
     assert!(!bed.on("behind").exists());
     is_told_until_noted(&bed, "synced ones perhaps among them");
+}
+
+/// A page of the log goes bad on the device while its server lives: a planned change of servers loses nothing of what is behind it.
+/// S-16.38
+#[test]
+fn a_log_that_went_bad_costs_a_planned_change_of_servers_nothing() {
+    for change in [&["upgrade"][..], &["set", "label=other"]] {
+        let Some(bed) = Bed::mounted("commit=3600") else { return };
+        let names: Vec<String> = (10..30).map(|n| format!("synced {n}")).collect();
+        for name in &names {
+            fs::write(bed.on(name), name).unwrap();
+            File::open(bed.on(name)).unwrap().sync_all().unwrap();
+        }
+        first_with(&log_pages(&bed), b"synced 12").spoil(&bed);
+        let before = bed.server();
+        done(keepfs(&change[..1]).arg(bed.dir()).args(&change[1..]));
+        assert_ne!(bed.server(), before);
+        for name in &names {
+            let has = fs::read(bed.on(name)).ok();
+            assert_eq!(has.as_deref(), Some(name.as_bytes()), "{change:?}: {name}");
+        }
+        assert_eq!(unhealthy(&bed.dir()).0, 0, "nobody needs that page");
+        bed.unmount();
+        bed.check();
+    }
 }
 
 /// A takeover that meets bad metadata which all need says what helps against that, not against a failing device.

@@ -20,7 +20,7 @@ pub const ANEW: &str = "unmount it and mount it again";
 /// What helps one that gives errors only.
 pub const CHECKED: &str = "unmount it, check it, and mount it again";
 /// Why nothing is done any more.
-const ENDS: &str = "it is being unmounted";
+pub const ENDS: &str = "it is being unmounted";
 
 /// Follows the table of mounts for as long as the pool is served.
 pub fn watch(live: Arc<Live>) -> io::Result<()> {

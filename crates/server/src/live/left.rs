@@ -1,7 +1,7 @@
 //! What a server leaves with its keeper while it serves.
 
 use super::Live;
-use super::follow::ANEW;
+use super::follow::{ANEW, ENDS};
 use crate::failure::Failure;
 use crate::kept::Kept;
 use crate::place::Place;
@@ -44,7 +44,8 @@ impl Live {
         }
     }
 
-    /// Makes room for the program that was wished; the answer says why not. Everything is durable before.
+    /// Makes room for the program that was wished; the answer says why not. Everything is durable before, and of the log on the
+    /// device, which may have gone bad, nothing is needed but what comes behind this (S-16.38).
     pub fn upgrade(&self) -> Told {
         let Some(kept) = &self.kept else {
             return Told::error("it has no keeper");
@@ -55,6 +56,16 @@ impl Live {
                  program may not be able to use; copy out of it what you need, then {ANEW}"
             ));
         }
+        let Some(volume) = self.volume.upgrade() else {
+            return Told::error(ENDS);
+        };
+        if let Err(error) = volume.store().checkpoint() {
+            return Told::error(format!(
+                "no checkpoint could be made ({error}), without which another server would have only what it finds in the log on the \
+                 device: this one goes on, see `keepfs status`"
+            ));
+        }
+        drop(volume);
         tracing::warn!(
             pid = std::process::id(),
             "this server makes room, as `keepfs upgrade` asks"

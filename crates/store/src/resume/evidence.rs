@@ -181,7 +181,7 @@ fn damage(store: &Store, arena: &Arena, frame: FrameNo) -> Damage {
     }
 }
 
-/// Tells what a resume found, in the log and in the history: it was in the memory of a server that died.
+/// Tells what a resume found, in the log and in the history: it was in the memory of the server before.
 pub(super) fn tell(store: &Store, evidence: &Evidence) {
     let (place, seen) = evidence.place();
     let (done, outcome) = evidence.outcome();
@@ -192,7 +192,7 @@ pub(super) fn tell(store: &Store, evidence: &Evidence) {
         owner: 0,
         inodes: &[],
         window_ms: None,
-        more: format!("in the memory of a server that died: {evidence}{outcome}"),
+        more: format!("in the memory of the server before: {evidence}{outcome}"),
     });
 }
 
@@ -203,14 +203,14 @@ pub(super) fn tell_lost(store: &Store, transactions: u64, by_log: bool) {
         true => (
             Seen::Unknown,
             format!(
-                "changes that were acknowledged are lost, synced ones perhaps among them, {transactions} transactions: the log of a \
-                 server that died ends before what its redo has"
+                "changes that were acknowledged are lost, synced ones perhaps among them, {transactions} transactions: the log of \
+                 the server before ends before what its redo has"
             ),
         ),
         false => (
             Seen::Checksum,
             format!(
-                "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of a server that died \
+                "changes that were acknowledged and not synced are lost, {transactions} transactions: the redo of the server before \
                  was damaged"
             ),
         ),
