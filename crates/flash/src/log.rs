@@ -231,7 +231,7 @@ pub enum Mend {
     MadeAgain,
     /// The same, of one that cannot be read.
     Unreadable,
-    /// The memory of a server that died has what its group had (S-16.36).
+    /// Memory has what its group had: that of the server before (S-16.36), or of this one (S-19.4).
     Kept {
         /// It cannot be read.
         is_unreadable: bool,

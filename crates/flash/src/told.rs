@@ -58,8 +58,14 @@ impl Flash {
         }
     }
 
-    /// Pages of the log were bad, and were mended (S-9.11, S-9.24).
-    pub fn tell_mended(&self, frames: &Frames, mended: Vec<Mended>) {
+    /// A recovery has mended pages of the log (S-9.11, S-9.24, S-16.36).
+    pub fn mended_by_recovery(&self, frames: &Frames, mended: Vec<Mended>) {
+        self.tell_mended(frames, &mended);
+        self.log.mended.get_or_init(|| mended);
+    }
+
+    /// Pages of the log were bad, and nothing is lost by it.
+    pub fn tell_mended(&self, frames: &Frames, mended: &[Mended]) {
         let beyond = mended.len().saturating_sub(MENDED_TOLD);
         for (at, Mended { page, group, how }) in mended.iter().take(MENDED_TOLD).enumerate() {
             let (seen, done, more) = match how {
@@ -80,7 +86,7 @@ impl Flash {
                 Mend::Kept { is_unreadable } => (
                     if *is_unreadable { Seen::Medium } else { Seen::Checksum },
                     Done::Rebuilt,
-                    format!("page {page}; the memory of the server before has what its group had: nothing is lost"),
+                    format!("page {page}; memory has what its group had: nothing is lost"),
                 ),
             };
             let others = match at + 1 == MENDED_TOLD && beyond > 0 {
@@ -100,6 +106,5 @@ impl Flash {
                 more: more + &others,
             });
         }
-        self.log.mended.get_or_init(|| mended);
     }
 }

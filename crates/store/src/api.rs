@@ -81,6 +81,12 @@ impl Store {
         self.home.look(self, Look::Superblocks).unwrap_or_default()
     }
 
+    /// Reads the log as the next recovery would (S-19.4); not of a pool that is read-only. What is bad is told, and a checkpoint made,
+    /// behind which nobody needs it. Errors: those of the checkpoint.
+    pub fn scrub_log(&self) -> Result<Looked, Error> {
+        self.home.look(self, Look::Log)
+    }
+
     /// Looks at some metablocks from `place` on and at the map pages that lead to them, each copy. Where to go on; `None`:
     /// that was the last.
     pub fn scrub_rest(&self, place: RestPlace) -> Result<(Looked, Option<RestPlace>), Error> {

@@ -60,6 +60,8 @@ pub enum Look {
     Frame(u32),
     /// The superblocks.
     Superblocks,
+    /// The log.
+    Log,
     /// What memory says of itself.
     Memory,
     /// A page of a file that is staged.
@@ -323,6 +325,7 @@ impl Home {
         Ok(match what {
             Look::Frame(frame) => flash.scrub_frame(frames, frame),
             Look::Superblocks => flash.scrub_superblocks(frames),
+            Look::Log => flash.scrub_log(store)?,
             Look::Memory => flash.scrub_page_0(frames),
             Look::Staged((ino, index)) => flash.scrub_staged(frames, ino, index),
             Look::Copies(id) => flash.scrub_copies(store, id)?,

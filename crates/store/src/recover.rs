@@ -129,7 +129,7 @@ pub fn open_owing(
         flash.tell_cut(&store.frames, &cut, logged);
     }
     flash.tell_flipped(&store.frames, &flipped);
-    flash.tell_mended(&store.frames, scan.mended);
+    flash.mended_by_recovery(&store.frames, scan.mended);
     flash.start_space(&store, &sb)?;
     if !planted::is(Bug::OwedReusedTooEarly) {
         let mut freed = freed_untold(&scan.groups[..taken], told)?;

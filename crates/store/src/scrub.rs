@@ -7,6 +7,7 @@
 //! U-1 Nothing is believed bad that was read while it changed: the map entry is the same before and after the reading.
 //! U-2 A scrub is no use of a frame: it does not keep it from being replaced.
 
+mod log;
 mod rest;
 
 pub use rest::RestPlace;

@@ -187,6 +187,7 @@ fn metadata(volume: &Volume, record: &mut Record) -> Result<(u64, Option<Phase>)
     let mut looked = Looked::default();
     if record.metadata.pages == 0 {
         looked += volume.store.scrub_superblocks();
+        looked += volume.store.scrub_log()?;
     }
     let (more, next) = volume.store.scrub_rest(record.rest)?;
     looked += more;

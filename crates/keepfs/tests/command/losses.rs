@@ -233,29 +233,64 @@ fn a_log_that_ends_too_early_at_a_death_is_told_until_it_is_noted() {
     is_told_until_noted(&bed, "synced ones perhaps among them");
 }
 
+/// A mount with synced files, of whose log a page is bad on the device.
+fn with_a_bad_log() -> Option<(Bed, Vec<String>)> {
+    let bed = Bed::mounted("commit=3600")?;
+    let names: Vec<String> = (10..30).map(|n| format!("synced {n}")).collect();
+    for name in &names {
+        fs::write(bed.on(name), name).unwrap();
+        File::open(bed.on(name)).unwrap().sync_all().unwrap();
+    }
+    first_with(&log_pages(&bed), b"synced 12").spoil(&bed);
+    Some((bed, names))
+}
+
+fn are_there(bed: &Bed, names: &[String]) {
+    for name in names {
+        let has = fs::read(bed.on(name)).ok();
+        assert_eq!(has.as_deref(), Some(name.as_bytes()), "{name}");
+    }
+}
+
 /// A page of the log goes bad on the device while its server lives: a planned change of servers loses nothing of what is behind it.
 /// S-16.38
 #[test]
 fn a_log_that_went_bad_costs_a_planned_change_of_servers_nothing() {
     for change in [&["upgrade"][..], &["set", "label=other"]] {
-        let Some(bed) = Bed::mounted("commit=3600") else { return };
-        let names: Vec<String> = (10..30).map(|n| format!("synced {n}")).collect();
-        for name in &names {
-            fs::write(bed.on(name), name).unwrap();
-            File::open(bed.on(name)).unwrap().sync_all().unwrap();
-        }
-        first_with(&log_pages(&bed), b"synced 12").spoil(&bed);
+        let Some((bed, names)) = with_a_bad_log() else { return };
         let before = bed.server();
         done(keepfs(&change[..1]).arg(bed.dir()).args(&change[1..]));
         assert_ne!(bed.server(), before);
-        for name in &names {
-            let has = fs::read(bed.on(name)).ok();
-            assert_eq!(has.as_deref(), Some(name.as_bytes()), "{change:?}: {name}");
-        }
+        are_there(&bed, &names);
         assert_eq!(unhealthy(&bed.dir()).0, 0, "nobody needs that page");
         bed.unmount();
         bed.check();
     }
+}
+
+/// A scrub finds such a page and tells it; behind it nobody needs the page, whoever dies. S-19.4
+#[test]
+fn a_scrub_finds_a_bad_page_of_the_log() {
+    let Some((bed, names)) = with_a_bad_log() else { return };
+    let scrub = || {
+        let text = done(keepfs(["scrub", "start", "--wait", "--json"]).arg(bed.dir()));
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (
+            found["metadata"]["bad"].as_u64(),
+            found["metadata"]["corrected"].as_u64(),
+        )
+    };
+    assert_eq!(scrub(), (Some(1), Some(1)));
+    let told = done(keepfs(["events"]).arg(bed.dir()));
+    assert!(
+        told.contains("memory has what its group had: nothing is lost"),
+        "{told}"
+    );
+    assert_eq!(scrub(), (Some(0), Some(0)));
+    bed.end_server(Signal::KILL);
+    are_there(&bed, &names);
+    bed.unmount();
+    bed.check();
 }
 
 /// A takeover that meets bad metadata which all need says what helps against that, not against a failing device.

@@ -1,4 +1,4 @@
-//! What lies at rest: superblocks, map pages and metablocks, both copies of each (S-19.3, S-19.4).
+//! What lies at rest: superblocks, map pages and metablocks, both copies of each (S-19.3).
 
 use crate::error::{Error, Stop, stopped};
 use crate::{Flash, Store};
