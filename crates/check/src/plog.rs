@@ -115,6 +115,13 @@ fn far_places(sequence: u64, round: u64, end: u64) -> impl Iterator<Item = u64> 
         .filter(move |number| *number < end)
 }
 
+/// Numbers behind page `sequence`, before `end`, that S-9.15 looks at first.
+fn looked_at(sequence: u64, end: u64) -> impl Iterator<Item = u64> {
+    let far = core::iter::successors(Some(NEAR), |far| Some(2 * far)).take_while(|far| *far <= BEHIND);
+    let later = (1..NEAR).chain(far).map(move |distance| sequence + distance);
+    later.take_while(move |number| *number < end)
+}
+
 fn head_of(bytes: &[u8; PAGE]) -> Option<PageHead> {
     let (head, _) = PageHead::read_from_prefix(bytes).ok()?;
     (head.magic.get() == MAGIC).then_some(head)
@@ -248,17 +255,12 @@ impl Scan {
             Some(bytes)
         };
         let is_as_before = |bytes: [u8; PAGE]| is_zero(&bytes) || self.is_earlier(&bytes, sequence, round);
-        let is_near = |later: &u64| {
-            let distance = later - sequence;
-            *later < end && (distance <= NEAR || distance.is_power_of_two())
-        };
         let is_later = |bytes: [u8; PAGE], place: u64| {
             head_of(&bytes)
                 .is_some_and(|head| head.sequence.get() >= place && head.sequence.get() % round == place % round)
         };
-        let mut looked = (sequence + 1..=sequence + BEHIND).filter(is_near);
         !page(sequence).is_some_and(is_as_before)
-            || looked.any(|later| page(later).is_none_or(|bytes| is_later(bytes, later)))
+            || looked_at(sequence, end).any(|later| page(later).is_none_or(|bytes| is_later(bytes, later)))
     }
 
     /// S-9.7: why the log ends before page `sequence`; the ring ends before `end`. What pages behind tell as durable is so (S-9.2).
@@ -402,3 +404,6 @@ impl Scan {
         self.log.groups.push(group);
     }
 }
+
+#[cfg(test)]
+mod tests;
