@@ -3,7 +3,7 @@
 //! A recovery, with all that is asked of its result, is a function of the pages that it reads. So a run is kept as a
 //! path of a decision tree: a node names the page that is read next, its branches the contents seen there, its leaf
 //! the verdict. An image that can follow a path to its end would be recovered to the same verdict, whatever stands in
-//! the pages that are not on the path.
+//! the pages that are not on the path. Most nodes have one branch, which leads to the node kept next.
 
 use super::trace::{Read, digest_at};
 use keepfs_testkit::image::Image;
@@ -14,8 +14,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 type NodeNo = u32;
 
 enum Node<V> {
-    /// This page is read next.
-    Read(u64),
+    /// This page is read next. The content of this digest, seen there first, leads to the next node.
+    Read { page: u64, first: u64 },
     /// Nothing more is read.
     Leaf(V),
 }
@@ -45,6 +45,7 @@ impl Hasher for OfDigests {
 /// The recoveries of one setting.
 pub struct Memo<V> {
     nodes: Vec<Node<V>>,
+    /// Those that are not the first of their node.
     branches: HashMap<(NodeNo, u64), NodeNo, BuildHasherDefault<OfDigests>>,
 }
 
@@ -69,38 +70,39 @@ impl<V> Memo<V> {
     pub fn find(&self, image: &Image) -> Option<&V> {
         let mut at: NodeNo = 0;
         loop {
-            match self.nodes.get(at as usize)? {
+            at = match self.nodes.get(at as usize)? {
                 Node::Leaf(verdict) => return Some(verdict),
-                Node::Read(page) => at = *self.branches.get(&(at, digest_at(image, *page)))?,
+                Node::Read { page, first } => match digest_at(image, *page) {
+                    digest if digest == *first => at + 1,
+                    digest => *self.branches.get(&(at, digest))?,
+                },
             }
         }
     }
 
     /// Keeps a run.
     pub fn keep(&mut self, reads: &[Read], verdict: V) -> Result<(), Contradiction> {
-        let mut at = None;
+        let mut at: NodeNo = 0;
         for (after, read) in reads.iter().enumerate() {
-            let node = self.reach(at);
-            match self.nodes.get(node as usize) {
-                None => self.nodes.push(Node::Read(read.page)),
-                Some(Node::Read(page)) if *page == read.page => {}
-                Some(_) => return Err(Contradiction { after }),
-            }
-            at = Some((node, read.digest));
+            let next = self.nodes.len() as NodeNo;
+            at = match self.nodes.get(at as usize) {
+                None => {
+                    let (page, first) = (read.page, read.digest);
+                    self.nodes.push(Node::Read { page, first });
+                    at + 1
+                }
+                Some(Node::Read { page, .. }) if *page != read.page => return Err(Contradiction { after }),
+                Some(Node::Leaf(_)) => return Err(Contradiction { after }),
+                Some(Node::Read { first, .. }) if *first == read.digest => at + 1,
+                Some(Node::Read { .. }) => *self.branches.entry((at, read.digest)).or_insert(next),
+            };
         }
-        let node = self.reach(at);
-        match self.nodes.get(node as usize) {
+        match self.nodes.get(at as usize) {
             None => self.nodes.push(Node::Leaf(verdict)),
             Some(Node::Leaf(_)) => {}
-            Some(Node::Read(_)) => return Err(Contradiction { after: reads.len() }),
+            Some(Node::Read { .. }) => return Err(Contradiction { after: reads.len() }),
         }
         Ok(())
-    }
-
-    /// The node behind a branch; if there is none, the number of the one to be added next.
-    fn reach(&mut self, at: Option<(NodeNo, u64)>) -> NodeNo {
-        let next = self.nodes.len() as NodeNo;
-        at.map_or(0, |branch| *self.branches.entry(branch).or_insert(next))
     }
 }
 
