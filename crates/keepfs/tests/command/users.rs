@@ -157,7 +157,7 @@ fn a_whiteout_is_its_maker_s() {
     fs::create_dir(&dir).unwrap();
     mode(&dir, 0o1777);
     let rename = format!(
-        "cd \"$1\" && : >a && perl -e 'exit(syscall({}, -100, \"a\", -100, \"b\", 4) != 0)'",
+        "cd \"$1\" && : >a && perl -e '($a, $b) = qw(a b); exit(syscall({}, -100, $a, -100, $b, 4) != 0)'",
         libc::SYS_renameat2
     );
     done(&mut sh(&rename, &dir));
